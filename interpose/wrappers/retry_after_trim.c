@@ -48,12 +48,22 @@ uint64_t cm_retry_returns(void)
 	return cache ? cm_cache_returns(cache) : 0;
 }
 
-bool cm_retry_trim(uint64_t bytes, uint64_t returns)
+static bool trim_of(uint64_t ctx, uint64_t bytes, uint64_t returns)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
-	struct cm_heap *heap = cache ? cm_cache_find_heap(cache, cm_context_current()) : NULL;
+	struct cm_heap *heap = cache ? cm_cache_find_heap(cache, ctx) : NULL;
 
 	return heap && trim_row(cache, cm_heap_device(heap), bytes, returns);
+}
+
+bool cm_retry_trim(uint64_t bytes, uint64_t returns)
+{
+	return trim_of(cm_context_current(), bytes, returns);
+}
+
+bool cm_retry_trim_of(CUstream stream, uint64_t returns)
+{
+	return trim_of(cm_context_of_stream(stream), 0, returns);
 }
 
 bool cm_retry_trim_on(CUdevice device, uint64_t bytes, uint64_t returns)
@@ -77,6 +87,10 @@ bool cm_retry_trim_all(uint64_t bytes, uint64_t returns)
 
 /* A wrapper that passes on, with retries; `pass` are the arguments' names. */
 #define WRAP(symbol, params, pass) CM_WRAP_RETRY_AFTER_TRIM(symbol, params, pass, (void)0)
+
+/* The same for what takes memory of a stream's device. */
+#define UPLOADS(symbol, params, pass) \
+	CM_WRAP_RETRY_AFTER(cm_retry_trim_of(stream, returns), symbol, params, pass, (void)0)
 
 /* The same for what makes an executable graph. */
 #define INSTANTIATES(symbol, params, pass) \
@@ -157,8 +171,8 @@ WRAP(cuStreamCreate, (CUstream *stream, unsigned int flags), (stream, flags))
 WRAP(cuStreamCreateWithPriority, (CUstream *stream, unsigned int flags, int priority),
 	   (stream, flags, priority))
 WRAP(cuEventCreate, (CUevent *event, unsigned int flags), (event, flags))
-WRAP(cuGraphUpload, (CUgraphExec exec, CUstream stream), (exec, stream))
-WRAP(cuGraphUpload_ptsz, (CUgraphExec exec, CUstream stream), (exec, stream))
+UPLOADS(cuGraphUpload, (CUgraphExec exec, CUstream stream), (exec, stream))
+UPLOADS(cuGraphUpload_ptsz, (CUgraphExec exec, CUstream stream), (exec, stream))
 INSTANTIATES(cuGraphInstantiate,
 	   (CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t log_bytes),
 	   (exec, graph, node, log, log_bytes))

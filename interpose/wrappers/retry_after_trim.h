@@ -16,12 +16,14 @@
 uint64_t cm_retry_returns(void);
 
 /*
- * Releases cached memory of a device, that of the current context or a named one, for a call that
- * needs `bytes` (0: unknown). Waits for freed blocks. Returns false if a retry makes no sense:
- * nothing was released, not even by another thread since cm_retry_returns, or the device never has
- * that much. Or of all devices, for a call whose device is not known.
+ * Releases cached memory for a call that needs `bytes` (0: unknown, as always for work in a
+ * stream): of the device of the current context, of that of a stream, of a named device, or of all
+ * devices for a call whose device is not known. Waits for freed blocks. Returns false if a retry
+ * makes no sense: nothing was released, not even by another thread since cm_retry_returns, or the
+ * device never has that much.
  */
 bool cm_retry_trim(uint64_t bytes, uint64_t returns);
+bool cm_retry_trim_of(CUstream stream, uint64_t returns);
 bool cm_retry_trim_on(CUdevice device, uint64_t bytes, uint64_t returns);
 bool cm_retry_trim_all(uint64_t bytes, uint64_t returns);
 
@@ -48,18 +50,20 @@ bool cm_retry_trim_all(uint64_t bytes, uint64_t returns);
 
 /* A wrapper that passes on, with retries, and evaluates `then` after a success. `pass` are the
  * arguments' names. */
-#define CM_WRAP_RETRY_AFTER_TRIM(symbol, params, pass, then)      \
-	CUresult cm_wrap_##symbol params                          \
-	{                                                         \
-		CUresult res;                                     \
-                                                                  \
-		if (!cm_hook_enter())                             \
-			return cm_real.symbol pass;               \
-		CM_RETRY_AFTER_TRIM(0, res, cm_real.symbol pass); \
-		if (res == CUDA_SUCCESS)                          \
-			then;                                     \
-		cm_hook_leave();                                  \
-		return res;                                       \
+#define CM_WRAP_RETRY_AFTER(trim, symbol, params, pass, then)   \
+	CUresult cm_wrap_##symbol params                        \
+	{                                                       \
+		CUresult res;                                   \
+                                                                \
+		if (!cm_hook_enter())                           \
+			return cm_real.symbol pass;             \
+		CM_RETRY_AFTER(trim, res, cm_real.symbol pass); \
+		if (res == CUDA_SUCCESS)                        \
+			then;                                   \
+		cm_hook_leave();                                \
+		return res;                                     \
 	}
+#define CM_WRAP_RETRY_AFTER_TRIM(symbol, params, pass, then) \
+	CM_WRAP_RETRY_AFTER(cm_retry_trim(0, returns), symbol, params, pass, then)
 
 #endif

@@ -48,14 +48,14 @@ static CM_NOINLINE void note_host_work(CUstream stream, bool per_thread)
 
 /* Whether to submit again. The first launch of a kernel may have to load it, and take memory for
  * its stacks. A launch is also the first call that reports a failure of earlier work. */
-static bool should_retry(CUresult res, uint64_t *returns)
+static bool should_retry(CUresult res, CUstream stream, uint64_t *returns)
 {
 	bool released = false;
 
 	if (!cm_hook_enter())
 		return false;
 	if (res == CUDA_ERROR_OUT_OF_MEMORY)
-		released = cm_retry_trim(0, *returns);
+		released = cm_retry_trim_of(stream, *returns);
 	else
 		cm_context_note_error(res);
 	*returns = cm_retry_returns();
@@ -78,23 +78,24 @@ static bool should_retry(CUresult res, uint64_t *returns)
 
 /* A wrapper that announces the work and passes on, outside the hook: calls that the driver makes
  * meanwhile are still counted. */
-#define WORK_AS(name, symbol, per_thread, params, pass, stream, host_sees, named)                  \
-	CUresult name params                                                                       \
-	{                                                                                          \
-		uint64_t returns = announce_work(stream, per_thread, host_sees);                   \
-		struct cm_submission submission = {0};                                             \
-		int tries = CM_RETRY_MAX;                                                          \
-		CUresult res;                                                                      \
-                                                                                                   \
-		if (CM_UNLIKELY(cm_reach_is_watched()))                                            \
-			submission = cm_reach_begin(stream, named);                                \
-		res = cm_real.symbol pass;                                                         \
-		while (CM_UNLIKELY(res != CUDA_SUCCESS) && tries-- && should_retry(res, &returns)) \
-			res = cm_real.symbol pass;                                                 \
-		cm_reach_end(submission);                                                          \
-		if (res == CUDA_SUCCESS && cm_host_work_is_on() && (host_sees))                    \
-			note_host_work(stream, per_thread);                                        \
-		return res;                                                                        \
+#define WORK_AS(name, symbol, per_thread, params, pass, stream, host_sees, named) \
+	CUresult name params                                                      \
+	{                                                                         \
+		uint64_t returns = announce_work(stream, per_thread, host_sees);  \
+		struct cm_submission submission = {0};                            \
+		int tries = CM_RETRY_MAX;                                         \
+		CUresult res;                                                     \
+                                                                                  \
+		if (CM_UNLIKELY(cm_reach_is_watched()))                           \
+			submission = cm_reach_begin(stream, named);               \
+		res = cm_real.symbol pass;                                        \
+		while (CM_UNLIKELY(res != CUDA_SUCCESS) && tries-- &&             \
+		       should_retry(res, stream, &returns))                       \
+			res = cm_real.symbol pass;                                \
+		cm_reach_end(submission);                                         \
+		if (res == CUDA_SUCCESS && cm_host_work_is_on() && (host_sees))   \
+			note_host_work(stream, per_thread);                       \
+		return res;                                                       \
 	}
 #define WORK(symbol, per_thread, params, pass, stream, host_sees, named) \
 	WORK_AS(cm_wrap_##symbol, symbol, per_thread, params, pass, stream, host_sees, named)

@@ -496,6 +496,32 @@ static void play_full_card_of_another_context(void)
 	OK(cuMemFree_v2(addr));
 }
 
+/* Work takes memory of the device of its stream. */
+static void play_work_of_another_context(void)
+{
+	CUcontext first, second;
+	CUstream stream;
+
+	open_all();
+	OK(cuCtxGetCurrent(&first));
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	OK(cuDevicePrimaryCtxRetain(&second, 1));
+	OK(cuCtxPushCurrent_v2(second));
+	(void)cm_get(MIB);
+	OK(cuCtxPushCurrent_v2(first));
+	OK(cuMemFree_v2(cm_get(40 * MIB)));
+	OK(cuCtxPopCurrent_v2(&first));
+	CM_MUST(!cudasim_fail("cuGraphUpload", 1, CUDA_ERROR_OUT_OF_MEMORY));
+	OK(cuGraphUpload(executable, stream));
+	CM_MUST(cm_reserved() == 0);
+	OK(cuCtxPushCurrent_v2(first));
+	OK(cuMemFree_v2(cm_get(40 * MIB)));
+	OK(cuCtxPopCurrent_v2(&first));
+	CM_MUST(!cudasim_fail("cuGraphLaunch", 1, CUDA_ERROR_OUT_OF_MEMORY));
+	OK(cuGraphLaunch(executable, stream));
+	CM_MUST(cm_reserved() == 0);
+}
+
 /* What is free to the program is what it could get; a NULL for either is allowed. */
 static void play_memory_info(void)
 {
@@ -522,6 +548,7 @@ static const struct cm_role roles[] = {
 	{"other_error", play_other_error},
 	{"full_card", play_full_card},
 	{"full_card_of_another_context", play_full_card_of_another_context},
+	{"work_of_another_context", play_work_of_another_context},
 	{"memory_info", play_memory_info},
 	{NULL, NULL},
 };
@@ -534,6 +561,8 @@ CM_PLAY(another_error_costs_no_cache, "other_error", "", NULL)
 CM_PLAY_EVERYWHERE(a_full_card_serves_whoever_asks, "full_card", CARD)
 CM_PLAY_EVERYWHERE(a_full_card_serves_other_contexts, "full_card_of_another_context",
 		   CARD ",devices:2")
+CM_PLAY(work_gets_what_is_cached_where_its_stream_is, "work_of_another_context", "",
+	"CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(memory_info_is_what_the_program_can_get, "memory_info", CARD)
 
 int main(int argc, char **argv)
@@ -544,6 +573,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(another_error_costs_no_cache),
 		CM_PLAY_TEST(a_full_card_serves_whoever_asks),
 		CM_PLAY_TEST(a_full_card_serves_other_contexts),
+		CM_PLAY_TEST(work_gets_what_is_cached_where_its_stream_is),
 		CM_PLAY_TEST(memory_info_is_what_the_program_can_get),
 	};
 
