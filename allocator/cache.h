@@ -199,6 +199,8 @@ bool cm_cache_has_devices(const struct cm_cache *cache);
 uint64_t cm_cache_rows_of(const struct cm_cache *cache, uint64_t addr);
 /* The same for an address that is not known. */
 uint64_t cm_cache_all_rows(const struct cm_cache *cache);
+/* The same for devices that are given by a bit for each ordinal. */
+uint64_t cm_cache_rows_of_devices(const struct cm_cache *cache, uint64_t ordinals);
 
 /* Work of a context that reaches memory of other devices. */
 struct cm_submission {

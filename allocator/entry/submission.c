@@ -26,6 +26,17 @@ uint64_t cm_cache_all_rows(const struct cm_cache *cache)
 	return n == CM_DEVICES_MAX ? UINT64_MAX : (UINT64_C(1) << n) - 1;
 }
 
+uint64_t cm_cache_rows_of_devices(const struct cm_cache *cache, uint64_t ordinals)
+{
+	uint32_t i, n = count_devices(cache);
+	uint64_t rows = 0;
+
+	for (i = 0; i < n; i++)
+		if (ordinals >> (cache->device[i]->row->ordinal & 63) & 1)
+			rows |= UINT64_C(1) << i;
+	return rows;
+}
+
 uint64_t cm_cache_rows_of(const struct cm_cache *cache, uint64_t addr)
 {
 	const uint8_t page = cm_page_map_get(&cache->pages, addr);

@@ -11,8 +11,8 @@
 #include "allocator/base/lock.h"
 #include "interpose/core/cancel.h"
 #include "interpose/core/unusual.h"
-#include "interpose/driver/captured_graph.h"
 #include "interpose/driver/current.h"
+#include "interpose/driver/graph_kernels.h"
 #include "interpose/symbols/hooks.h"
 
 #define STREAMS_MAX 256
@@ -31,8 +31,10 @@ static struct cm_lock lock = CM_LOCK_FREE(CM_LOCK_CAPTURE);
 static struct capture {
 	CUstream stream;
 	uint64_t ctx;
-	uint64_t changes; /* cm_captured_graph_changes at its begin */
-	cuuint64_t id;    /* the driver's; 0: its kernels are not known (captured_graph.h) */
+	CUgraph graph;    /* the one that it adds to; NULL: it makes a graph */
+	uint64_t devices; /* on which its kernels run (graph_kernels.h) */
+	uint64_t changes; /* cm_graph_kernels_changes at its begin */
+	cuuint64_t id;    /* the driver's; 0: it does not tell */
 	uint32_t thread;  /* the thread that began it */
 	bool used;
 } captures[STREAMS_MAX];
@@ -148,7 +150,7 @@ static cuuint64_t capture_id(CUstream stream, bool per_thread)
 	return res == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? id : 0;
 }
 
-void cm_capture_note_work(CUstream stream, bool per_thread, uint64_t ctx)
+void cm_capture_note_work(CUstream stream, bool per_thread, uint64_t devices)
 {
 	const cuuint64_t id = capture_id(stream, per_thread);
 	size_t i;
@@ -157,8 +159,11 @@ void cm_capture_note_work(CUstream stream, bool per_thread, uint64_t ctx)
 		return;
 	cm_lock_acquire(&lock);
 	for (i = 0; i < STREAMS_MAX; i++)
-		if (captures[i].used && captures[i].id == id && captures[i].ctx != ctx)
-			captures[i].id = 0;
+		if (captures[i].used && captures[i].id == id) {
+			captures[i].devices |= devices;
+			if (captures[i].graph)
+				cm_graph_kernels_add(captures[i].graph, devices);
+		}
 	cm_lock_release(&lock);
 }
 
@@ -198,22 +203,27 @@ void cm_capture_forget_all(void)
 	atomic_store(&cm_captures, 0);
 	atomic_fetch_and(&cm_process.unusual, ~CM_UNUSUAL_CAPTURES);
 	atomic_store(&calls_inside, 0);
-	cm_captured_graph_forget_all();
+	cm_graph_kernels_forget_all();
 }
 
-/* `anew`: the capture makes a graph, instead of adding to one. */
-static CUresult finish_begin(CUresult res, CUstream stream, bool per_thread, bool anew)
+/* `graph` as in struct capture. */
+static CUresult finish_begin(CUresult res, CUstream stream, bool per_thread, CUgraph graph)
 {
-	struct capture capture = {
-		.stream = stream_name(stream, per_thread), .thread = cm_thread_id(), .used = true};
+	struct capture capture = {.stream = stream_name(stream, per_thread),
+				  .graph = graph,
+				  .thread = cm_thread_id(),
+				  .used = true};
 
 	if (res != CUDA_SUCCESS) {
 		withdraw_capture();
 		return res;
 	}
 	capture.ctx = capture_context(stream);
-	capture.changes = cm_captured_graph_changes();
-	capture.id = anew ? capture_id(stream, per_thread) : 0;
+	capture.changes = cm_graph_kernels_changes();
+	capture.id = capture_id(stream, per_thread);
+	capture.devices = capture.id ? cm_device_of_context(capture.ctx) : CM_ALL_DEVICES;
+	if (graph)
+		cm_graph_kernels_add(graph, capture.devices);
 	put_capture(&capture);
 	return res;
 }
@@ -224,16 +234,18 @@ static CUresult finish_end(CUresult res, CUstream stream, bool per_thread, const
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 	CUresult query_result = CUDA_SUCCESS;
-	struct capture capture = {0};
+	struct capture capture;
+	bool taken;
 
 	if (res != CUDA_SUCCESS)
 		query_result = per_thread ? cm_real.cuStreamIsCapturing_ptsz(stream, &status)
 					  : cm_real.cuStreamIsCapturing(stream, &status);
-	if (query_result == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE &&
-	    take_capture(stream_name(stream, per_thread), &capture))
+	taken = query_result == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE &&
+		take_capture(stream_name(stream, per_thread), &capture);
+	if (taken)
 		withdraw_capture();
-	if (res == CUDA_SUCCESS && graph)
-		cm_captured_graph_note(*graph, capture.id ? capture.ctx : 0, capture.changes);
+	if (taken && res == CUDA_SUCCESS && graph && !capture.graph)
+		cm_graph_kernels_note_captured(*graph, capture.devices, capture.changes);
 	return res;
 }
 
@@ -256,39 +268,37 @@ CUresult cm_capture_destroy_stream(CUstream stream, CUresult (*real)(CUstream st
 	return res;
 }
 
-/* The wrapper of a function that begins a capture; `pass` are the arguments' names. Not
- * cancellable: a capture that was announced and never entered would stay active for ever. A thread
- * inside the hook enters none, so what is known of graphs ends. */
-#define BEGIN_AS(symbol, per_thread, anew, params, pass)                           \
-	CUresult cm_wrap_##symbol params                                           \
-	{                                                                          \
-		const bool entered = cm_hook_enter();                              \
-		CUresult res;                                                      \
-                                                                                   \
-		if (!entered || !(anew))                                           \
-			cm_captured_graph_note_change();                           \
-		if (!entered)                                                      \
-			return cm_real.symbol pass;                                \
-		cm_cancel_hold();                                                  \
-		announce_capture();                                                \
-		res = finish_begin(cm_real.symbol pass, stream, per_thread, anew); \
-		cm_cancel_allow();                                                 \
-		cm_hook_leave();                                                   \
-		return res;                                                        \
+/* The wrapper of a function that begins a capture; `pass` are the arguments' names, `graph` as in
+ * struct capture. Not cancellable: a capture that was announced and never entered would stay active
+ * for ever. A thread inside the hook enters none, so the graph that it makes is not known. */
+#define BEGIN_AS(symbol, per_thread, graph, params, pass)                           \
+	CUresult cm_wrap_##symbol params                                            \
+	{                                                                           \
+		CUresult res;                                                       \
+                                                                                    \
+		if (!cm_hook_enter()) {                                             \
+			if (graph)                                                  \
+				cm_graph_kernels_add(graph, CM_ALL_DEVICES);        \
+			return cm_real.symbol pass;                                 \
+		}                                                                   \
+		cm_cancel_hold();                                                   \
+		announce_capture();                                                 \
+		res = finish_begin(cm_real.symbol pass, stream, per_thread, graph); \
+		cm_cancel_allow();                                                  \
+		cm_hook_leave();                                                    \
+		return res;                                                         \
 	}
 
-#define BEGIN(symbol, per_thread, params, pass)    BEGIN_AS(symbol, per_thread, true, params, pass)
-#define BEGIN_TO(symbol, per_thread, params, pass) BEGIN_AS(symbol, per_thread, false, params, pass)
+#define BEGIN(symbol, per_thread, params, pass)    BEGIN_AS(symbol, per_thread, NULL, params, pass)
+#define BEGIN_TO(symbol, per_thread, params, pass) BEGIN_AS(symbol, per_thread, graph, params, pass)
 
 #define END(symbol, per_thread)                                                             \
 	CUresult cm_wrap_##symbol(CUstream stream, CUgraph *graph)                          \
 	{                                                                                   \
 		CUresult res;                                                               \
                                                                                             \
-		if (!cm_hook_enter()) {                                                     \
-			cm_captured_graph_note_change();                                    \
+		if (!cm_hook_enter())                                                       \
 			return cm_real.symbol(stream, graph);                               \
-		}                                                                           \
 		cm_cancel_hold();                                                           \
 		res = finish_end(cm_real.symbol(stream, graph), stream, per_thread, graph); \
 		cm_cancel_allow();                                                          \

@@ -32,10 +32,9 @@ void cm_capture_gate_leave(void);
  * finish. */
 bool cm_capture_is_own(void);
 
-/* Work of a context (0: not known) may have been added to the capture in which the stream, as the
- * calling thread names it, takes part. If the capture is of another context, the kernels of its
- * graph count as unknown (captured_graph.h). */
-void cm_capture_note_work(CUstream stream, bool per_thread, uint64_t ctx);
+/* Kernels of these devices may have been added to the capture in which the stream, as the calling
+ * thread names it, takes part (graph_kernels.h). */
+void cm_capture_note_work(CUstream stream, bool per_thread, uint64_t devices);
 
 /* Destroys the stream by the driver's function `real`, inside the hook: a capture of it ends with
  * it. Returns the driver's result. */

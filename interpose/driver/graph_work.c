@@ -4,12 +4,11 @@
 #include <stdlib.h>
 
 #include "allocator/base/lock.h"
-#include "allocator/state/state.h"
+#include "allocator/cache.h"
 #include "interpose/core/state.h"
-#include "interpose/driver/captured_graph.h"
+#include "interpose/driver/graph_kernels.h"
 #include "interpose/driver/host_memory_ends.h"
 #include "interpose/driver/host_work.h"
-#include "interpose/driver/reach.h"
 
 #define DEPTH_MAX 16      /* graphs in graphs */
 #define NODES_MAX 1000000 /* of one graph that is walked */
@@ -17,12 +16,11 @@
 
 /* What the work of a graph reaches. */
 struct reached {
-	uint64_t named; /* devices by their rows */
-	uint64_t ctx;   /* of all kernels; 0: not known, so that they may reach any device */
+	uint64_t devices; /* by their ordinals: a cache, or its row of a device, may come later */
 	bool host;
 };
 
-static const struct reached everything = {.named = UINT64_MAX, .host = true};
+static const struct reached everything = {.devices = CM_ALL_DEVICES, .host = true};
 
 /* Executable graphs, by a hash of their handles, guarded by the lock. A graph replaces another one
  * with the same hash, which then counts as unknown. */
@@ -47,15 +45,26 @@ static void add_everything(struct reached *reached)
 	*reached = everything;
 }
 
-/* An end of a copy. If it is in memory of a device that is not the cache's, an update may lead it
- * to memory that is: then the device is not known. */
+/* The device of an address. The memory may be another one's than the cache's, as that of
+ * cuMemAllocAsync: an update can lead the node to memory of the cache on that device. */
+static uint64_t device_of(CUdeviceptr addr, bool host)
+{
+	int device = 0;
+
+	if (cm_real.cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, addr) !=
+	    CUDA_SUCCESS)
+		return host ? 0 : CM_ALL_DEVICES;
+	return (unsigned int)device < 64 ? UINT64_C(1) << device : CM_ALL_DEVICES;
+}
+
+/* An end of a copy. An update cannot lead it to memory of another kind. */
 static void add_box(struct reached *reached, CUmemorytype type, CUdeviceptr addr)
 {
 	const bool host = cm_end_of_box_is_host(type, addr);
-	const uint64_t named = cm_process_cache_if_made() ? cm_reach_of_box(type, addr) : 0;
 
 	reached->host = reached->host || host;
-	reached->named |= named || host || type == CU_MEMORYTYPE_ARRAY ? named : everything.named;
+	if (type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED)
+		reached->devices |= device_of(addr, host);
 }
 
 static void add_copy(CUgraphNode node, struct reached *reached)
@@ -152,7 +161,7 @@ static void walk(CUgraph graph, int depth, struct reached *reached)
 
 void cm_graph_work_note(CUgraphExec exec, CUgraph graph)
 {
-	struct reached reached = {.ctx = cm_captured_graph_context(graph)};
+	struct reached reached = {.devices = cm_graph_kernels_devices(graph)};
 
 	walk(graph, 0, &reached);
 	cm_lock_acquire(&lock);
@@ -175,21 +184,22 @@ bool cm_graph_work_reaches_host(CUgraphExec exec)
 	return cm_host_work_has_kernels() || reached_by(exec).host;
 }
 
-uint64_t cm_graph_work_named(CUgraphExec exec)
+uint64_t cm_graph_work_devices(CUgraphExec exec)
 {
-	const struct reached reached = reached_by(exec);
-	const struct cm_heap *heap = NULL;
-
-	if (reached.ctx)
-		heap = cm_cache_find_heap(cm_process_cache_if_made(), reached.ctx);
-	if (!heap)
-		return cm_reach_of_any();
-	return (reached.named | UINT64_C(1) << heap->device->index) & cm_reach_of_any();
+	return reached_by(exec).devices;
 }
 
-uint64_t cm_graph_work_context(CUgraphExec exec)
+uint64_t cm_graph_work_named(CUgraphExec exec)
 {
-	return reached_by(exec).ctx;
+	return cm_cache_rows_of_devices(cm_process_cache_if_made(), reached_by(exec).devices);
+}
+
+void cm_graph_work_forget(CUgraphExec exec)
+{
+	cm_lock_acquire(&lock);
+	if (place_of(exec)->exec == (uintptr_t)exec)
+		place_of(exec)->exec = 0;
+	cm_lock_release(&lock);
 }
 
 void cm_graph_work_forget_all(void)

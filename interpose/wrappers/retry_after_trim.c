@@ -12,6 +12,7 @@
 #include "interpose/driver/capture.h"
 #include "interpose/driver/context.h"
 #include "interpose/driver/driver_ops.h"
+#include "interpose/driver/graph_kernels.h"
 #include "interpose/driver/graph_work.h"
 #include "interpose/driver/host_work.h"
 #include "interpose/process/process.h"
@@ -96,6 +97,10 @@ bool cm_retry_trim_all(uint64_t bytes, uint64_t returns)
 #define INSTANTIATES(symbol, params, pass) \
 	CM_WRAP_RETRY_AFTER_TRIM(symbol, params, pass, note_graph(exec, graph))
 
+/* The same for what tells the program of a module, which is of the current context. */
+#define LOADS(symbol, params, pass) \
+	CM_WRAP_RETRY_AFTER_TRIM(symbol, params, pass, cm_graph_kernels_note_module(*module))
+
 /* The same for what finds a variable, which kernels and the host may share. */
 #define FINDS_VARIABLE(symbol, params, pass) \
 	CM_WRAP_RETRY_AFTER_TRIM(symbol, params, pass, note_variable(addr))
@@ -118,13 +123,13 @@ static void note_variable(const CUdeviceptr *addr)
 }
 
 /* clang-format off */
-WRAP(cuModuleLoad, (CUmodule *module, const char *path), (module, path))
-WRAP(cuModuleLoadData, (CUmodule *module, const void *image), (module, image))
-WRAP(cuModuleLoadDataEx,
+LOADS(cuModuleLoad, (CUmodule *module, const char *path), (module, path))
+LOADS(cuModuleLoadData, (CUmodule *module, const void *image), (module, image))
+LOADS(cuModuleLoadDataEx,
 	   (CUmodule *module, const void *image, unsigned int n, CUjit_option *options,
 	    void **values),
 	   (module, image, n, options, values))
-WRAP(cuModuleLoadFatBinary, (CUmodule *module, const void *image), (module, image))
+LOADS(cuModuleLoadFatBinary, (CUmodule *module, const void *image), (module, image))
 WRAP(cuLibraryLoadData,
 	   (CUlibrary *library, const void *code, CUjit_option *jit_options, void **jit_values,
 	    unsigned int jit_n, CUlibraryOption *options, void **values, unsigned int n),
@@ -139,14 +144,15 @@ WRAP(cuModuleGetFunction, (CUfunction *function, CUmodule module, const char *na
 FINDS_VARIABLE(cuModuleGetGlobal_v2,
 	   (CUdeviceptr *addr, size_t *bytes, CUmodule module, const char *name),
 	   (addr, bytes, module, name))
-WRAP(cuLibraryGetModule, (CUmodule *module, CUlibrary library), (module, library))
+LOADS(cuLibraryGetModule, (CUmodule *module, CUlibrary library), (module, library))
 FINDS_VARIABLE(cuLibraryGetGlobal,
 	   (CUdeviceptr *addr, size_t *bytes, CUlibrary library, const char *name),
 	   (addr, bytes, library, name))
 FINDS_VARIABLE(cuLibraryGetManaged,
 	   (CUdeviceptr *addr, size_t *bytes, CUlibrary library, const char *name),
 	   (addr, bytes, library, name))
-WRAP(cuKernelGetFunction, (CUfunction *function, CUkernel kernel), (function, kernel))
+CM_WRAP_RETRY_AFTER_TRIM(cuKernelGetFunction, (CUfunction *function, CUkernel kernel),
+	   (function, kernel), cm_graph_kernels_note_function(*function))
 WRAP(cuKernelGetAttribute,
 	   (int *value, CUfunction_attribute attribute, CUkernel kernel, CUdevice device),
 	   (value, attribute, kernel, device))

@@ -10,6 +10,7 @@
 #include "interpose/driver/capture.h"
 #include "interpose/driver/context.h"
 #include "interpose/driver/driver_ops.h"
+#include "interpose/driver/graph_kernels.h"
 #include "interpose/driver/graph_work.h"
 #include "interpose/driver/host_work.h"
 #include "interpose/driver/reach.h"
@@ -158,16 +159,16 @@ WORK_BOTH(cuWaitExternalSemaphoresAsync,
 	   const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *params, unsigned int count, CUstream stream),
 	  (semaphores, params, count, stream), stream, NOTHING, NO_MEMORY)
 
-/* The driver has accepted a wait or a graph, which may have added work of the context to a capture.
+/* The driver has accepted a wait or a graph, which may have added work of the devices to a capture.
  * Also in a thread whose hook depth longjmp or cancellation left set. */
-static CUresult note_captured(CUresult res, CUstream stream, bool per_thread, uint64_t ctx)
+static CUresult note_captured(CUresult res, CUstream stream, bool per_thread, uint64_t devices)
 {
 	bool entered;
 
 	if (res != CUDA_SUCCESS)
 		return res;
 	entered = cm_hook_enter();
-	cm_capture_note_work(stream, per_thread, ctx);
+	cm_capture_note_work(stream, per_thread, devices);
 	if (entered)
 		cm_hook_leave();
 	return res;
@@ -180,7 +181,7 @@ CUresult cm_wrap_cuGraphLaunch(CUgraphExec graph, CUstream stream)
 
 	return CM_LIKELY(!cm_capture_is_active())
 		       ? res
-		       : note_captured(res, stream, false, cm_graph_work_context(graph));
+		       : note_captured(res, stream, false, cm_graph_work_devices(graph));
 }
 
 CUresult cm_wrap_cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream)
@@ -189,7 +190,7 @@ CUresult cm_wrap_cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream)
 
 	return CM_LIKELY(!cm_capture_is_active())
 		       ? res
-		       : note_captured(res, stream, true, cm_graph_work_context(graph));
+		       : note_captured(res, stream, true, cm_graph_work_devices(graph));
 }
 
 /* Each kernel names a stream of its own. */
@@ -208,6 +209,11 @@ CUresult cm_wrap_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launch
 }
 /* clang-format on */
 
+static uint64_t devices_of_stream(CUstream stream)
+{
+	return cm_device_of_context(cm_context_of_stream(stream));
+}
+
 /* Behind the event may be unbounded work of another device. A stream that waits for an event of a
  * capture takes part in it from then on. */
 #define WAIT(symbol, per_thread)                                                      \
@@ -221,7 +227,7 @@ CUresult cm_wrap_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launch
 		return CM_LIKELY(!cm_capture_is_active())                             \
 			       ? res                                                  \
 			       : note_captured(res, stream, per_thread,               \
-					       cm_context_of_stream(stream));         \
+					       devices_of_stream(stream));            \
 	}
 
 WAIT(cuStreamWaitEvent, false)

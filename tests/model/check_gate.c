@@ -24,21 +24,28 @@ union cm_process cm_process;
 __thread unsigned int cm_hook_depth;
 __thread struct cm_cancel cm_cancel;
 
-void cm_captured_graph_note_change(void)
+uint64_t cm_device_of_context(uint64_t ctx)
 {
+	(void)ctx;
+	return 0;
 }
 
-uint64_t cm_captured_graph_changes(void)
+void cm_graph_kernels_add(CUgraph graph, uint64_t devices)
+{
+	(void)graph, (void)devices;
+}
+
+uint64_t cm_graph_kernels_changes(void)
 {
 	return 0;
 }
 
-void cm_captured_graph_note(CUgraph graph, uint64_t ctx, uint64_t changes)
+void cm_graph_kernels_note_captured(CUgraph graph, uint64_t devices, uint64_t changes)
 {
-	(void)graph, (void)ctx, (void)changes;
+	(void)graph, (void)devices, (void)changes;
 }
 
-void cm_captured_graph_forget_all(void)
+void cm_graph_kernels_forget_all(void)
 {
 }
 

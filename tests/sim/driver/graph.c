@@ -125,6 +125,7 @@ static void destroy_node(struct sim_graph *graph, struct sim_node *node)
 {
 	if (node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && node->mem)
 		free_memory(graph, node->mem);
+	sim_graph_unref(node->child);
 	sim_op_release(&node->op);
 	sim_nodes_clear(&node->before);
 	sim_object_destroy(node);
@@ -197,6 +198,8 @@ static struct sim_node *add_one_copy(struct sim_graph *graph, struct sim_node **
 	sim_nodes_clear(&translated);
 	if (copy)
 		copy->event = node->event;
+	if (copy && node->child)
+		sim_graph_ref(copy->child = node->child);
 	return copy;
 }
 

@@ -31,6 +31,7 @@ struct sim_node {
 	struct sim_op op;
 	struct sim_event *event; /* of an event node */
 	struct sim_mem *mem;     /* of an allocation or free node */
+	struct sim_graph *child; /* of a child graph node, to look at: its nodes are copied */
 	unsigned index;          /* while the graph is instantiated */
 };
 
@@ -79,6 +80,10 @@ struct sim_node *sim_graph_add(struct sim_graph *graph, CUgraphNodeType type,
  * copies that nothing comes after go to ret_ends. */
 bool sim_graph_add_copy(struct sim_graph *graph, const struct sim_graph *other,
 			const struct sim_nodes *before, struct sim_nodes *ret_ends);
+
+/* What an executable graph does for a node of the graph that it was made of, which has not changed
+ * since; NULL if it is not of that graph. */
+struct sim_op *sim_exec_op(CUgraphExec handle, CUgraphNode node_handle);
 
 /*
  * The same by handles, as the functions that add nodes do; ret_node may be NULL. The operation is

@@ -160,6 +160,34 @@ CUresult sim_cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 			      CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
 }
 
+/* A copy, for those who look at the node. NULL if memory is out. */
+static struct sim_graph *clone(const struct sim_graph *graph)
+{
+	const struct sim_nodes none = {.count = 0};
+	struct sim_graph *copy = sim_graph_create();
+	struct sim_nodes ends = {.count = 0};
+	bool ok = copy && sim_graph_add_copy(copy, graph, &none, &ends);
+
+	sim_nodes_clear(&ends);
+	if (!ok)
+		sim_graph_unref(copy);
+	return ok ? copy : NULL;
+}
+
+CUresult sim_cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
+{
+	const struct sim_graph *graph = sim_graph_of(originalGraph);
+	struct sim_graph *copy;
+
+	if (!phGraphClone || !graph)
+		return CUDA_ERROR_INVALID_VALUE;
+	copy = clone(graph);
+	if (!copy)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*phGraphClone = sim_graph_handle(copy);
+	return CUDA_SUCCESS;
+}
+
 /* A child is copied in; its node is the join of its ends. */
 CUresult sim_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 				      const CUgraphNode *dependencies, size_t numDependencies,
@@ -181,9 +209,22 @@ CUresult sim_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 		node = sim_graph_add(graph, CU_GRAPH_NODE_TYPE_GRAPH, &ends, &op);
 	sim_nodes_clear(&before);
 	sim_nodes_clear(&ends);
-	if (!node)
+	if (node)
+		node->child = clone(child);
+	if (!node || !node->child)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*phGraphNode = sim_node_handle(node);
+	return CUDA_SUCCESS;
+}
+
+/* What is changed in it does not become a part of the node. */
+CUresult sim_cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
+{
+	const struct sim_node *node = sim_node_of(hNode);
+
+	if (!node || !node->child || !phGraph)
+		return CUDA_ERROR_INVALID_VALUE;
+	*phGraph = sim_graph_handle(node->child);
 	return CUDA_SUCCESS;
 }
 

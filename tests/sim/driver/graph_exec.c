@@ -36,6 +36,16 @@ static struct sim_exec *exec_of(CUgraphExec handle)
 	return sim_object_is(handle, SIM_GRAPH_EXEC) ? (struct sim_exec *)(void *)handle : NULL;
 }
 
+struct sim_op *sim_exec_op(CUgraphExec handle, CUgraphNode node_handle)
+{
+	const struct sim_node *node = sim_node_of(node_handle);
+	struct sim_exec *exec = exec_of(handle);
+
+	if (!exec || !node || node->graph != exec->graph || node->index >= exec->count)
+		return NULL;
+	return &exec->steps[node->index].op;
+}
+
 static void destroy_exec(struct sim_exec *exec)
 {
 	for (unsigned i = 0; i < exec->count; i++) {

@@ -5,6 +5,7 @@
 
 #include "context.h"
 #include "graph.h"
+#include "launch.h"
 #include "module.h"
 #include "stream.h"
 
@@ -118,18 +119,49 @@ CUresult sim_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsi
 				  sharedMemBytes, hStream, kernelParams, NULL);
 }
 
+CUresult sim_launch_describe(CUfunction function, CUkernel kernel, CUcontext ctx, void **params,
+			     void **extra, struct sim_op *ret_op)
+{
+	CUresult result;
+
+	if (function)
+		return prepare(function, params, extra, ret_op);
+	if (ctx && !sim_ctx_of(ctx))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	result = prepare((CUfunction)(void *)kernel, params, extra, ret_op);
+	if (result == CUDA_SUCCESS)
+		ret_op->u.kernel->ctx = ctx ? ctx : sim_ctx_handle(sim_ctx_current());
+	return result;
+}
+
 CUresult sim_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 				     const CUgraphNode *dependencies, size_t numDependencies,
 				     const CUDA_KERNEL_NODE_PARAMS *nodeParams)
 {
-	CUfunction function;
 	struct sim_op op;
 	CUresult result;
 
 	if (!nodeParams)
 		return CUDA_ERROR_INVALID_VALUE;
-	function = nodeParams->func ? nodeParams->func : (CUfunction)(void *)nodeParams->kern;
-	result = prepare(function, nodeParams->kernelParams, nodeParams->extra, &op);
+	result = sim_launch_describe(nodeParams->func, nodeParams->kern, nodeParams->ctx,
+				     nodeParams->kernelParams, nodeParams->extra, &op);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return sim_graph_add_by_handle(phGraphNode, hGraph, dependencies, numDependencies,
+				       CU_GRAPH_NODE_TYPE_KERNEL, &op, NULL);
+}
+
+/* The form of CUDA 11, which knows functions alone. */
+CUresult sim_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+				  const CUgraphNode *dependencies, size_t numDependencies,
+				  const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+	struct sim_op op;
+	CUresult result;
+
+	if (!nodeParams)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = prepare(nodeParams->func, nodeParams->kernelParams, nodeParams->extra, &op);
 	if (result != CUDA_SUCCESS)
 		return result;
 	return sim_graph_add_by_handle(phGraphNode, hGraph, dependencies, numDependencies,
