@@ -21,6 +21,11 @@ void proof_take_back(struct proof_hand *hand, struct proof_slot *slot)
 		slot->known = false;
 }
 
+bool proof_wait_for_lending(struct proof_hand *hand, const struct proof_slot *slot)
+{
+	return !slot->lent || proof_wait_stream(hand, slot->lent_to, STREAM);
+}
+
 /* What was allocated during a capture is the driver's own, and its free a native one. No answer
  * that both runs must have. The free may be refused: the block stays lent. */
 void proof_before_free(struct proof_hand *hand, struct proof_slot *slot)
@@ -48,6 +53,9 @@ void proof_end_lending(struct proof_hand *hand, unsigned c)
 		slot->lent = false;
 		(void)proof_wait_stream(hand, slot->lent_to, STREAM);
 	}
+	for (i = 0; proof_state.run.lends && i < proof_state.opened; i++)
+		if (i != c)
+			(void)proof_wait_stream(hand, i, STREAM);
 }
 
 bool proof_is_lent_to(unsigned c, unsigned s)
@@ -61,6 +69,72 @@ bool proof_is_lent_to(unsigned c, unsigned s)
 	return false;
 }
 
+/* Adds a kernel of the block's own context, whatever context is current, and a fill behind it. */
+static bool add_nodes(struct proof_hand *hand, const struct proof_slot *slot, CUgraph graph,
+		      uint64_t how)
+{
+	const struct proof_context *ctx = &proof_state.context[slot->ctx];
+	CUdeviceptr head = slot->addr;
+	uint64_t bytes = slot->bytes, n = PROOF_WORDS, ns = (how >> 16) % 200000;
+	uint32_t value = slot->value;
+	void *params[] = {&head, &bytes, &value, &n, &ns};
+	const CUDA_KERNEL_NODE_PARAMS_v2 kernel = {.func = ctx->touch,
+						   .gridDimX = 1,
+						   .gridDimY = 1,
+						   .gridDimZ = 1,
+						   .blockDimX = 1,
+						   .blockDimY = 1,
+						   .blockDimZ = 1,
+						   .kernelParams = params};
+	const CUDA_MEMSET_NODE_PARAMS fill = {.dst = proof_tail_of(slot),
+					      .value = value,
+					      .elementSize = sizeof(value),
+					      .width = n,
+					      .height = 1};
+	CUgraphNode node;
+
+	return CALL(hand, cuGraphAddKernelNode_v2, &node, graph, NULL, 0, &kernel) &&
+	       CALL(hand, cuGraphAddMemsetNode, &node, graph, &node, 1, &fill, ctx->handle);
+}
+
+/* A graph, a clone of it, or one with it as a child. */
+static bool wrap(struct proof_hand *hand, CUgraph graph, uint64_t how, CUgraph *ret_outer)
+{
+	CUgraphNode node;
+
+	switch (how % 3) {
+	case 0:
+		return CALL(hand, cuGraphClone, ret_outer, graph);
+	case 1:
+		return CALL(hand, cuGraphCreate, ret_outer, 0) &&
+		       CALL(hand, cuGraphAddChildGraphNode, &node, *ret_outer, NULL, 0, graph);
+	default:
+		return true;
+	}
+}
+
+static bool submit_graph(struct proof_hand *hand, struct proof_slot *slot, CUstream stream,
+			 uint64_t how)
+{
+	CUgraph graph = NULL, outer = NULL;
+	CUgraphExec exec = NULL;
+	bool ok;
+
+	slot->known = true;
+	slot->value = proof_next_value(hand);
+	ok = CALL(hand, cuGraphCreate, &graph, 0) && add_nodes(hand, slot, graph, how) &&
+	     wrap(hand, graph, how >> 8, &outer) &&
+	     MEMORY(hand, cuGraphInstantiateWithFlags, &exec, outer ? outer : graph, 0) &&
+	     CALL(hand, cuGraphLaunch, exec, stream);
+	if (exec)
+		(void)CALL(hand, cuGraphExecDestroy, exec);
+	if (outer)
+		(void)CALL(hand, cuGraphDestroy, outer);
+	if (graph)
+		(void)CALL(hand, cuGraphDestroy, graph);
+	return ok;
+}
+
 /* Both ends get a new value, or the first one's goes to the second. */
 static bool submit(struct proof_hand *hand, struct proof_slot *slot, CUstream stream, uint64_t how)
 {
@@ -68,7 +142,7 @@ static bool submit(struct proof_hand *hand, struct proof_slot *slot, CUstream st
 	const CUdeviceptr tail = proof_tail_of(slot);
 	const CUcontext ctx = proof_state.context[slot->ctx].handle;
 
-	switch (how % 4) {
+	switch (how % 6) {
 	case 0:
 		slot->known = true;
 		slot->value = proof_next_value(hand);
@@ -78,6 +152,9 @@ static bool submit(struct proof_hand *hand, struct proof_slot *slot, CUstream st
 		return CALL(hand, cuMemcpyPeerAsync, tail, ctx, slot->addr, ctx, bytes, stream);
 	case 2:
 		return CALL(hand, cuMemcpyAsync, tail, slot->addr, bytes, stream);
+	case 3:
+	case 4:
+		return submit_graph(hand, slot, stream, how / 6);
 	default:
 		return CALL(hand, cuStreamWriteValue32, stream, slot->addr,
 			    slot->known ? slot->value : 0, 0);

@@ -7,6 +7,7 @@
 #include "tests/proof/holdings.h"
 #include "tests/proof/host_reads.h"
 #include "tests/proof/importer.h"
+#include "tests/proof/lending.h"
 #include "tests/proof/operations.h"
 #include "tests/sim/cudasim.h"
 
@@ -137,7 +138,8 @@ void proof_do_export(struct proof_hand *hand, const uint64_t *arg)
 
 	if (slot->kind != PROOF_DEVICE)
 		return;
-	waited = proof_wait_stream(hand, slot->ctx, slot->stream);
+	waited = proof_wait_for_lending(hand, slot) &&
+		 proof_wait_stream(hand, slot->ctx, slot->stream);
 	if (!proof_visit(hand, slot->ctx))
 		return;
 	/* A block inside an allocation can't be exported: docs/transparency.md. */
