@@ -5,8 +5,11 @@
  * tell them apart, and must.
  */
 #include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/preload/surface/surface.h"
 #include "tests/unit/cmocka_all.h"
@@ -125,6 +128,27 @@ static void play_file(void)
 	must_differ(cm_count_regions() == 1);
 }
 
+/* Descriptors of files in the folder of the regions. */
+static int count_descriptors(void)
+{
+	const char *folder = getenv("REGIONS");
+	char link[64], path[PATH_MAX];
+	int fd, n = 0;
+
+	for (fd = 0; fd < 256; fd++) {
+		(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		n += readlink(link, path, sizeof(path)) > (ssize_t)strlen(folder) &&
+		     !strncmp(path, folder, strlen(folder));
+	}
+	return n;
+}
+
+static void play_descriptor(void)
+{
+	(void)freed_block();
+	must_differ(count_descriptors() == 1);
+}
+
 /* Looked up at run time, as the runtime does: no sign of sharing, so there are pieces. */
 static void play_handle(void)
 {
@@ -173,6 +197,7 @@ static const struct cm_role roles[] = {
 	{"wait", play_wait},
 	{"thread", play_thread},
 	{"file", play_file},
+	{"descriptor", play_descriptor},
 	{"handle", play_handle},
 	{"legacy_free", play_legacy_free},
 	{NULL, NULL},
@@ -199,6 +224,7 @@ DIFFERENCE(a_free_does_not_wait_for_the_device, "wait", "sync:free")
 DIFFERENCE(a_refused_free_in_the_legacy_stream_spoils_no_capture, "legacy_free", "mode:off")
 DIFFERENCE(a_thread_answers_the_tool, "thread", "control:off")
 DIFFERENCE(a_file_holds_the_statistics, "file", "mode:off")
+DIFFERENCE(a_descriptor_keeps_that_file_open, "descriptor", "mode:off")
 /* clang-format on */
 
 /* With a word why, which other cases look at. */
@@ -225,6 +251,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_refused_free_in_the_legacy_stream_spoils_no_capture),
 		CM_PLAY_TEST(a_thread_answers_the_tool),
 		CM_PLAY_TEST(a_file_holds_the_statistics),
+		CM_PLAY_TEST(a_descriptor_keeps_that_file_open),
 		CM_PLAY_TEST(a_piece_of_an_allocation_has_no_handle),
 	};
 
