@@ -90,7 +90,7 @@ static void note_rise(struct cm_heap *heap)
 }
 
 /* Hardly any room is left: moving pages at every step is better than failing. */
-static bool is_full(const struct cm_heap *heap)
+bool cm_fragmentation_is_full_locked(const struct cm_heap *heap)
 {
 	const uint64_t card = card_bytes(heap);
 
@@ -106,7 +106,7 @@ bool cm_fragmentation_packs_pages_locked(struct cm_heap *heap)
 {
 	if (!heap->card_fills_up || !cm_paged_serves(heap))
 		return false;
-	if (is_full(heap))
+	if (cm_fragmentation_is_full_locked(heap))
 		return true;
 	note_rise(heap);
 	return heap->spared_moves < MOVES_MOST && heap->futile_searches < FUTILE_MOST;

@@ -45,6 +45,9 @@ CM_COLD bool cm_fragmentation_should_poll_locked(struct cm_heap *heap, const str
 /* As cm_bins_find in the large pool, without the blocks that are spared. */
 uint32_t cm_fragmentation_find_locked(struct cm_heap *heap, uint64_t size);
 
+/* Whether less than 1/32 of the card is not reserved. */
+bool cm_fragmentation_is_full_locked(const struct cm_heap *heap);
+
 /* Whether `bytes` of missing pages are taken from free blocks before new ones are made. */
 bool cm_fragmentation_moves_pages_locked(const struct cm_heap *heap, uint64_t bytes);
 

@@ -250,8 +250,8 @@ static void poll_lenders_event_locked(const struct cm_paged_wish *wish)
 /*
  * Serves the request by idle pages of other contexts of the device: pages are the device's, and
  * their addresses hold in all its contexts. What is ready has waited for the work of all of these
- * (reach.h), but for what is ready behind a barrier. On a device that fills up none change hands,
- * as there they are moved to where they are needed. -ENOENT: there are none.
+ * (reach.h), but for what is ready behind a barrier. On a full device none change hands: there all
+ * that is idle goes back first, and lies where it is needed then. -ENOENT: there are none.
  */
 static int adopt(const struct cm_paged_wish *wish)
 {
@@ -263,7 +263,7 @@ static int adopt(const struct cm_paged_wish *wish)
 	int err = -ENOENT;
 
 	if (atomic_load_explicit(&cache->contexts, memory_order_relaxed) == 1 ||
-	    moves_pages(wish->heap, cm_paged_pages_of(wish->size)))
+	    CM_WITH_LOCK(&device->lock, cm_fragmentation_is_full_locked(wish->heap)))
 		return -ENOENT;
 	cm_lock_acquire(&cache->event_lock);
 	poll_lenders_event_locked(wish);

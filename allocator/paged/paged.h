@@ -2,10 +2,10 @@
 /*
  * The page-backed heap (expandable_segments): one reserved range of addresses for each pool of a
  * device, with pages mapped only where its contexts have blocks. A request that no ready block of
- * its context serves gets idle pages of another context of the device, as they lie; else it is
- * placed where the fewest pages are missing, and the driver creates them. On a card that fills up
- * none change hands: it is placed where it occupies the fewest pages (fragmentation.h), pages that
- * lie wholly in free blocks are moved there first, and the driver creates only the rest.
+ * its context serves gets idle pages of another context of the device, as they lie, unless the card
+ * is full; else it is placed where the fewest pages are missing, and the driver creates them. On a
+ * card that fills up it is placed where it occupies the fewest pages (fragmentation.h). Then pages
+ * that lie wholly in free blocks are moved there first, and the driver creates only the rest.
  *
  * A page is moved or returned only if no submitted work can still touch it: its block is free, so
  * its epoch is ready (even if it is not recycled), and the last ordered barrier has been passed.
