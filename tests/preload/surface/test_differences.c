@@ -128,6 +128,22 @@ static void play_file(void)
 	must_differ(cm_count_regions() == 1);
 }
 
+/* What lies between live blocks does not go back to the driver. */
+static void play_info(void)
+{
+	CUdeviceptr block[3];
+	size_t before, after, total;
+	int i;
+
+	cm_open(0);
+	for (i = 0; i < 3; i++)
+		block[i] = cm_get(3 * MIB);
+	OK(cuMemGetInfo_v2(&before, &total));
+	OK(cuMemFree_v2(block[1]));
+	OK(cuMemGetInfo_v2(&after, &total));
+	must_differ(after == before);
+}
+
 /* Descriptors of files in the folder of the regions. */
 static int count_descriptors(void)
 {
@@ -199,6 +215,7 @@ static const struct cm_role roles[] = {
 	{"file", play_file},
 	{"descriptor", play_descriptor},
 	{"handle", play_handle},
+	{"info", play_info},
 	{"legacy_free", play_legacy_free},
 	{NULL, NULL},
 };
@@ -222,6 +239,7 @@ DIFFERENCE(an_identity_is_used_again, "identity", "mode:stats")
 DIFFERENCE(the_card_shows_what_is_cached_as_used, "card", "mode:stats")
 DIFFERENCE(a_free_does_not_wait_for_the_device, "wait", "sync:free")
 DIFFERENCE(a_refused_free_in_the_legacy_stream_spoils_no_capture, "legacy_free", "mode:off")
+DIFFERENCE(what_is_free_between_blocks_does_not_count, "info", "placement:exact")
 DIFFERENCE(a_thread_answers_the_tool, "thread", "control:off")
 DIFFERENCE(a_file_holds_the_statistics, "file", "mode:off")
 DIFFERENCE(a_descriptor_keeps_that_file_open, "descriptor", "mode:off")
@@ -249,6 +267,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(the_card_shows_what_is_cached_as_used),
 		CM_PLAY_TEST(a_free_does_not_wait_for_the_device),
 		CM_PLAY_TEST(a_refused_free_in_the_legacy_stream_spoils_no_capture),
+		CM_PLAY_TEST(what_is_free_between_blocks_does_not_count),
 		CM_PLAY_TEST(a_thread_answers_the_tool),
 		CM_PLAY_TEST(a_file_holds_the_statistics),
 		CM_PLAY_TEST(a_descriptor_keeps_that_file_open),
