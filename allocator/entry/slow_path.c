@@ -364,7 +364,8 @@ int cm_slow_path_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint
 		err = 0; /* a spared block, before the capture began */
 	if (!err)
 		cm_oom_note_served(heap, size, bytes, &oom);
-	cm_oom_tell(heap->cache, &oom);
+	if (CM_UNLIKELY(oom.nth))
+		cm_oom_tell(heap->cache, &oom);
 	return err;
 }
 

@@ -78,15 +78,16 @@ static void stop_gathering(struct cm_heap *heap)
 }
 
 /* Queries the closed epochs, and if those are ready, the open one, until a block serves. Takes
- * that; -ENOENT: none does. */
-static int query_event_locked(const struct cm_slow_request *request, bool *ret_ready,
+ * that; -ENOENT: none does. If a barrier may be laid (`orders`), no block waits for one: then
+ * closed epochs are all that there is to query. */
+static int query_event_locked(const struct cm_slow_request *request, bool orders, bool *ret_ready,
 			      bool *ret_idle)
 {
 	struct cm_heap *heap = request->heap;
 	const bool has_closed = !cm_batch_ring_is_empty(&heap->epochs);
 	int err = -ENOENT;
 
-	*ret_ready = cm_epoch_poll_event_locked(heap);
+	*ret_ready = (has_closed || !orders) && cm_epoch_poll_event_locked(heap);
 	if (*ret_ready)
 		err = cm_slow_take_unfragmenting(request);
 	if (err != -ENOENT || (has_closed && !*ret_ready))
@@ -107,7 +108,7 @@ static int poll_once_event_locked(const struct cm_slow_request *request, bool or
 	int err = -ENOENT;
 
 	if (queries)
-		err = query_event_locked(request, &ready, ret_idle);
+		err = query_event_locked(request, orders, &ready, ret_idle);
 	heap->lags = ready ? 0 : heap->lags + 1;
 	if (err == -ENOENT && !*ret_idle && make_ready_event_locked(heap, queries)) {
 		ready = true;

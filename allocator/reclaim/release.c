@@ -233,12 +233,10 @@ static int release_all_unreclaimed(struct cm_device *device)
 	return 0;
 }
 
-int cm_release_unreclaimed(struct cm_device *device)
+static CM_NOINLINE int try_unreclaimed(struct cm_device *device)
 {
 	int err = -EAGAIN;
 
-	if (!atomic_load_explicit(&device->unreclaimed, memory_order_relaxed))
-		return 0;
 	atomic_store_explicit(&device->unreclaimed, false, memory_order_relaxed);
 	cm_paged_return_forgotten(device->cache);
 	if (cm_lock_try(&device->reclaim_lock)) {
@@ -248,6 +246,13 @@ int cm_release_unreclaimed(struct cm_device *device)
 	if (err)
 		cm_device_note_unreclaimed(device);
 	return err == -EBUSY ? err : 0;
+}
+
+int cm_release_unreclaimed(struct cm_device *device)
+{
+	return CM_UNLIKELY(atomic_load_explicit(&device->unreclaimed, memory_order_relaxed))
+		       ? try_unreclaimed(device)
+		       : 0;
 }
 
 int cm_release_unreclaimed_segment(struct cm_device *device, uint32_t s)

@@ -81,7 +81,9 @@ void cm_batch_ring_retire_event_locked(struct cm_batch_ring *ring, uint64_t end)
 	while (ring->oldest < end) {
 		struct cm_batch *batch = cm_batch_at(ring, ring->oldest);
 
-		cm_fence_fini_event_locked(&batch->fence);
+		/* A barrier has taken the events of its epoch. */
+		if (batch->fence.events)
+			cm_fence_fini_event_locked(&batch->fence);
 		cm_lock_acquire(ring->lock);
 		while (!ring->retire_locked(ring, batch))
 			cm_lock_let_in(ring->lock);

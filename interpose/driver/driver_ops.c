@@ -281,16 +281,17 @@ static int event_destroy(uint64_t ctx, uint64_t event)
 	return IN_CONTEXT(ctx, cm_real.cuEventDestroy_v2(as_event(event)));
 }
 
-/* These name their context or event and need no current context (cuda.h, Context Management). */
+/* The next two and ctx_wait_event name their context or event and need no current context (cuda.h,
+ * Context Management). They are called inside the gate, where no thread is cancelled. */
 static int event_record(uint64_t ctx, uint64_t event)
 {
-	return UNCANCELLED(cm_real.cuCtxRecordEvent(as_context(ctx), as_event(event)));
+	return (int)cm_real.cuCtxRecordEvent(as_context(ctx), as_event(event));
 }
 
 static int event_query(uint64_t ctx, uint64_t event)
 {
 	(void)ctx;
-	return UNCANCELLED(cm_real.cuEventQuery(as_event(event)));
+	return (int)cm_real.cuEventQuery(as_event(event));
 }
 
 /* In a thread whose capture mode is not relaxed, any query counts as unsafe, and so does a wait. */
@@ -321,7 +322,7 @@ static int event_wait_ungated(uint64_t ctx, uint64_t event)
 
 static int ctx_wait_event(uint64_t ctx, uint64_t event)
 {
-	return UNCANCELLED(cm_real.cuCtxWaitEvent(as_context(ctx), as_event(event)));
+	return (int)cm_real.cuCtxWaitEvent(as_context(ctx), as_event(event));
 }
 
 static int ctx_synchronize(uint64_t ctx)
