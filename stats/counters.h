@@ -11,6 +11,7 @@
 #ifndef CM_STATS_COUNTERS_H
 #define CM_STATS_COUNTERS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -166,6 +167,17 @@ void cm_counters_lift_peaks(struct cm_device_row *row, enum cm_pool pool);
 /* Two families at once; `may_alias` since they are stored as plain numbers. */
 typedef int64_t cm_counters_pair __attribute__((vector_size(16), may_alias));
 
+static inline bool cm_counters_any_negative(cm_counters_pair pair)
+{
+#if defined(__SSE2__)
+	typedef double doubles __attribute__((vector_size(16)));
+
+	return __builtin_ia32_movmskpd((doubles)pair) != 0;
+#else
+	return (pair[0] | pair[1]) < 0;
+#endif
+}
+
 /* A block of `size` bytes is allocated for a request of `requested` bytes. */
 static inline void cm_counters_alloc(struct cm_device_row *row, enum cm_pool pool, int64_t size,
 				     int64_t requested)
@@ -191,7 +203,7 @@ static inline void cm_counters_alloc(struct cm_device_row *row, enum cm_pool poo
 		/* Negative where a peak is passed. */
 		over |= (peak[i] - current[i]) | (peak_all[i] - (current[i] + rest[i]));
 	}
-	if (__builtin_expect((over[0] | over[1]) < 0, 0))
+	if (__builtin_expect(cm_counters_any_negative(over), 0))
 		cm_counters_lift_peaks(row, pool);
 }
 

@@ -118,8 +118,12 @@ CM_ALWAYS_INLINE uint32_t cm_page_map_find(const struct cm_page_map *map, uint32
 		return 0;
 	index = *cm_page_cell(page, addr);
 	block = &map->block[index];
-	/* Row 0 is never in use. */
-	return CM_LIKELY(block->addr == addr && block->state == CM_BLOCK_LIVE) ? index : 0;
+	if (CM_UNLIKELY(block->addr != addr || block->state != CM_BLOCK_LIVE))
+		return 0;
+	/* Row 0 is never in use; so the caller's check of the result costs nothing. */
+	if (!index)
+		__builtin_unreachable();
+	return index;
 }
 
 #endif

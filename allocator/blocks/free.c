@@ -31,10 +31,9 @@ struct slice {
 };
 
 /* `gone` blocks became part of the block. */
-CM_ALWAYS_INLINE void note_merged(struct cm_cache *cache, uint32_t index, uint32_t gone)
+CM_ALWAYS_INLINE void note_merged(struct cm_cache *cache, struct cm_block *table, uint32_t index,
+				  uint32_t gone)
 {
-	struct cm_block *table = cache->block;
-
 	if (table[index].next)
 		table[table[index].next].prev = index;
 	cache->segment[table[index].segment].blocks -= gone;
@@ -73,7 +72,7 @@ CM_ALWAYS_INLINE uint32_t join(struct cm_heap *heap, struct cm_bins *bins, bool 
 		gone++;
 	}
 	if (gone)
-		note_merged(cache, index, gone);
+		note_merged(cache, table, index, gone);
 	return index;
 }
 
@@ -81,9 +80,11 @@ CM_ALWAYS_INLINE uint32_t join(struct cm_heap *heap, struct cm_bins *bins, bool 
 CM_ALWAYS_INLINE int64_t note_ready(struct cm_heap *heap, const struct cm_block *block,
 				    enum cm_pool pool, uint64_t tick)
 {
+	const uint64_t requested = block->requested;
+
 	cm_device_note_locked(heap->device, CM_ACTION_FREE_COMPLETED, pool, heap->index,
-			      block->free_stack, tick, block->addr, block->requested);
-	return (int64_t)block->requested;
+			      block->free_stack, tick, block->addr, requested);
+	return (int64_t)requested;
 }
 
 /* The bytes of ready blocks are counted once they have merged. */
@@ -137,7 +138,7 @@ static CM_NOINLINE uint32_t merge_run(struct cm_heap *heap, enum cm_pool pool, u
 	table[whole].size = size;
 	table[whole].next = behind;
 	table[whole].link_next = list;
-	note_merged(heap->cache, whole, n - 1);
+	note_merged(heap->cache, table, whole, n - 1);
 	count_ready(slice, pool, n, requested);
 	return whole;
 }
@@ -148,13 +149,13 @@ CM_ALWAYS_INLINE uint32_t retire_of(struct cm_heap *heap, enum cm_pool pool, uin
 				    bool recycled, bool paged, struct slice *slice)
 {
 	struct cm_bins *bins = &heap->bins[pool];
+	struct cm_block *table = bins->block, *block = &table[index];
 	struct sums *sums = &slice->sums[pool];
-	struct cm_block *block = &bins->block[index];
 	uint32_t rest;
 
 	if (CM_UNLIKELY(begins_run(block))) {
 		index = merge_run(heap, pool, index, slice);
-		block = &bins->block[index];
+		block = &table[index];
 	} else {
 		count_ready(slice, pool, 1, note_ready(heap, block, pool, slice->tick));
 	}
@@ -164,8 +165,8 @@ CM_ALWAYS_INLINE uint32_t retire_of(struct cm_heap *heap, enum cm_pool pool, uin
 		cm_paged_note_use_locked(heap->device->paged[pool], block->addr, block->size,
 					 slice->tick);
 	index = join(heap, bins, recycled, index, sums);
-	block = &bins->block[index];
-	cm_block_set_state(heap->cache, index, CM_BLOCK_FREE);
+	block = &table[index];
+	cm_block_set_state(heap->cache, table, index, CM_BLOCK_FREE);
 	block->tick = slice->tick;
 	block->age = heap->searches[pool];
 	if (recycled)
@@ -239,7 +240,8 @@ bool cm_heap_free_locked(struct cm_heap *heap, uint32_t index)
 	const bool waits = cm_heap_recycles(heap, segment) || segment->flags & CM_SEGMENT_PAGED ||
 			   cm_device_is_reached(heap->device);
 
-	cm_free_block(heap, cm_thread.id, index, cm_segment_pool(segment), waits, false);
+	cm_free_block(heap, heap->device, cm_thread.id, &cache->block[index], index,
+		      cm_segment_pool(segment), waits, false);
 	return !waits;
 }
 

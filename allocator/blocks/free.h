@@ -60,13 +60,12 @@ CM_ALWAYS_INLINE void cm_free_want_close(struct cm_cache *cache, const struct cm
 
 /* Frees a block in use: it waits in the open epoch, or is FREE at
  * once. `self` is the thread's id. `usual`: the policy and what is recorded are the defaults. */
-CM_ALWAYS_INLINE void cm_free_block(struct cm_heap *heap, uint32_t self, uint32_t index,
-				    enum cm_pool pool, bool waits, bool usual)
+CM_ALWAYS_INLINE void cm_free_block(struct cm_heap *heap, struct cm_device *device, uint32_t self,
+				    struct cm_block *block, uint32_t index, enum cm_pool pool,
+				    bool waits, bool usual)
 {
 	struct cm_cache *cache = heap->cache;
-	struct cm_device *device = heap->device;
 	struct cm_device_row *row = device->row;
-	struct cm_block *block = &cache->block[index];
 	const uint64_t size = block->size, tick = usual ? cm_tick() : cm_cache_tick(cache);
 	const uint32_t stack = usual ? block->stack : cm_block_free_stack(block);
 
@@ -97,6 +96,7 @@ CM_ALWAYS_INLINE bool cm_free_usual(struct cm_heap *heap, uint32_t self, uint64_
 	struct cm_cache *cache = heap->cache;
 	struct cm_device *device = heap->device;
 	const struct cm_segment *segment;
+	struct cm_block *block;
 	uint32_t index;
 	bool usual;
 
@@ -104,10 +104,12 @@ CM_ALWAYS_INLINE bool cm_free_usual(struct cm_heap *heap, uint32_t self, uint64_
 	index = cm_page_map_find(&cache->pages, device->index, addr);
 	usual = index;
 	if (CM_LIKELY(usual)) {
-		segment = &cache->segment[cache->block[index].segment];
+		block = &cache->block[index];
+		segment = &cache->segment[block->segment];
 		usual = segment->heap == heap->index && cm_heap_recycles(heap, segment);
 		if (CM_LIKELY(usual)) {
-			cm_free_block(heap, self, index, cm_segment_pool(segment), true, true);
+			cm_free_block(heap, device, self, block, index, cm_segment_pool(segment),
+				      true, true);
 			cm_free_want_close(cache, device, heap);
 		}
 	}

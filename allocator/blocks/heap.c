@@ -77,7 +77,7 @@ static void fill_segment(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t 
 	struct cm_block *block = &cache->block[b];
 
 	*block = (struct cm_block){.segment = s};
-	cm_block_set_state(cache, b, CM_BLOCK_FREE);
+	cm_block_set_state(cache, cache->block, b, CM_BLOCK_FREE);
 	segment->addr = block->addr = addr;
 	segment->size = block->size = size;
 	segment->context = heap->ctx;
@@ -164,6 +164,7 @@ int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segmen
 	struct cm_cache *cache = heap->cache;
 	enum cm_pool pool;
 	uint32_t s, b;
+	bool splits;
 	int err;
 
 	assert(cm_lock_is_held(&heap->device->lock));
@@ -174,9 +175,8 @@ int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segmen
 	fill_segment(heap, s, b, addr, segment_size, flags);
 	count_new_segment(heap, &cache->segment[s]);
 	pool = cm_segment_pool(&cache->segment[s]);
-	cm_take_allocate(heap, pool, b, size, bytes,
-			 !(flags & CM_SEGMENT_EXACT) &&
-				 cm_take_splits(heap, pool, &cache->block[b], size),
+	splits = !(flags & CM_SEGMENT_EXACT) && cm_take_splits(heap, pool, &cache->block[b], size);
+	cm_take_allocate(heap, pool, b, size, bytes, splits ? segment_size - size : 0,
 			 CM_SCALAR_cache_misses, false);
 	return 0;
 }

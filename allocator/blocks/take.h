@@ -46,12 +46,12 @@ CM_ALWAYS_INLINE bool cm_take_splits(const struct cm_heap *heap, enum cm_pool po
 	return block->size > size && cm_take_splits_by_policy(heap, pool, block, size);
 }
 
-/* Splits what lies behind the first `size` bytes off as a free block of its own, and puts that into
- * the bins; 0: no row left. */
-CM_ALWAYS_INLINE uint32_t cm_take_split(struct cm_heap *heap, struct cm_bins *bins, uint32_t index,
-					uint64_t size)
+/* Splits the `rest_size` bytes behind the first `size` ones off as a free block of their own, and
+ * puts that into the bins; 0: no row left. */
+CM_ALWAYS_INLINE uint32_t cm_take_split(struct cm_heap *heap, struct cm_bins *bins,
+					struct cm_segment *segment, uint32_t index, uint64_t size,
+					uint64_t rest_size)
 {
-	struct cm_cache *cache = heap->cache;
 	struct cm_block *block = &bins->block[index], *tail;
 	uint32_t rest = cm_rows_take_block(heap->device), next = block->next;
 
@@ -59,20 +59,18 @@ CM_ALWAYS_INLINE uint32_t cm_take_split(struct cm_heap *heap, struct cm_bins *bi
 		return 0;
 	tail = &bins->block[rest];
 	tail->addr = block->addr + size;
-	tail->size = block->size - size;
-	tail->requested = 0;
+	tail->size = rest_size;
 	tail->prev = index;
 	tail->next = next;
 	tail->segment = block->segment;
-	tail->stack = 0;
-	cm_block_set_state(cache, rest, CM_BLOCK_FREE);
+	cm_block_set_state(heap->cache, bins->block, rest, CM_BLOCK_FREE);
 	tail->age = block->age;
 	tail->tick = block->tick;
 	if (next)
 		bins->block[next].prev = rest;
 	block->next = rest;
 	block->size = size;
-	cache->segment[block->segment].blocks++;
+	segment->blocks++;
 	cm_bins_insert(bins, rest);
 	return rest;
 }
@@ -93,26 +91,29 @@ CM_ALWAYS_INLINE void cm_take_count_split(struct cm_device_row *row, enum cm_poo
 	}
 }
 
-/* Allocates a free block that is in no bin, and splits it if that is worth it. `usual`: the
- * policy and what is recorded are the defaults. */
+/* Allocates a free block that is in no bin. Splits off `rest_size` bytes at its end, if that is not
+ * 0 and a row is left. `usual`: the policy and what is recorded are the defaults. */
 CM_ALWAYS_INLINE void cm_take_allocate(struct cm_heap *heap, enum cm_pool pool, uint32_t index,
-				       uint64_t size, uint64_t bytes, bool worth_splitting,
+				       uint64_t size, uint64_t bytes, uint64_t rest_size,
 				       enum cm_scalar source, bool usual)
 {
 	struct cm_cache *cache = heap->cache;
 	struct cm_device *device = heap->device;
 	struct cm_device_row *row = device->row;
-	struct cm_block *block = &heap->bins[pool].block[index];
+	struct cm_bins *bins = &heap->bins[pool];
+	struct cm_block *block = &bins->block[index];
+	struct cm_segment *segment = &cache->segment[block->segment];
 	bool was_split = cm_block_is_split(block);
-	uint64_t tick = usual ? cm_tick() : cm_cache_tick(cache), remainder = block->size - size;
+	uint64_t tick = usual ? cm_tick() : cm_cache_tick(cache);
 	uint32_t rest = 0;
 
 	/* For the later free, which reads the segment's row. */
-	__builtin_prefetch(&cache->segment[block->segment]);
-	if (worth_splitting)
-		rest = cm_take_split(heap, &heap->bins[pool], index, size);
-	size = block->size;
-	cm_block_set_state(cache, index, CM_BLOCK_LIVE);
+	__builtin_prefetch(segment);
+	if (rest_size)
+		rest = cm_take_split(heap, bins, segment, index, size, rest_size);
+	if (!rest)
+		size = block->size;
+	cm_block_set_state(cache, bins->block, index, CM_BLOCK_LIVE);
 	block->requested = bytes;
 	block->stack = usual ? 0 : cm_thread.stack;
 	block->tick = tick;
@@ -120,7 +121,7 @@ CM_ALWAYS_INLINE void cm_take_allocate(struct cm_heap *heap, enum cm_pool pool, 
 	heap->live_bytes += size;
 
 	cm_counters_begin(row);
-	cm_take_count_split(row, pool, was_split, rest != 0, size, remainder);
+	cm_take_count_split(row, pool, was_split, rest != 0, size, rest_size);
 	cm_counters_alloc(row, pool, (int64_t)size, (int64_t)bytes);
 	cm_counters_count(row, source, 1);
 	if (!usual && CM_UNLIKELY(size >= cache->policy.max_split_size))
@@ -173,14 +174,16 @@ CM_ALWAYS_INLINE int cm_take_found(struct cm_heap *heap, enum cm_pool pool, uint
 {
 	struct cm_cache *cache = heap->cache;
 	const struct cm_block *block = &heap->bins[pool].block[index];
-	bool worth;
+	uint64_t rest_size;
 
 	if (CM_UNLIKELY(!index || (!usual && !cm_take_fits(cache, block, size))))
 		return -ENOENT;
-	worth = usual ? cm_take_remainder_serves(heap, pool, block->size - size)
-		      : cm_take_splits(heap, pool, block, size);
+	rest_size = block->size - size;
+	if (usual ? !cm_take_remainder_serves(heap, pool, rest_size)
+		  : !cm_take_splits(heap, pool, block, size))
+		rest_size = 0;
 	cm_bins_remove(&heap->bins[pool], index);
-	cm_take_allocate(heap, pool, index, size, bytes, worth, source, usual);
+	cm_take_allocate(heap, pool, index, size, bytes, rest_size, source, usual);
 	*ret_addr = block->addr;
 	return 0;
 }
