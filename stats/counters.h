@@ -241,6 +241,9 @@ static inline void cm_duration_add(struct cm_duration *time, uint64_t ns)
 	time->count++;
 }
 
+/* Rows ahead of the next one that are fetched into the cache: those of some three pairs. */
+#define CM_RING_AHEAD 8
+
 struct cm_ring {
 	struct cm_event *row; /* NULL: not recorded */
 	uint32_t mask;        /* rows - 1 */
@@ -290,6 +293,8 @@ static inline void cm_ring_add(const struct cm_ring *ring, uint64_t *next, enum 
 	if (!ring->row)
 		return;
 	row = &ring->row[*next & ring->mask];
+	/* The ring is larger than the nearest caches; a row behind its end does no harm. */
+	__builtin_prefetch(row + CM_RING_AHEAD, 1);
 	number = ++*next;
 	cm_event_begin(row, next);
 	row->tick = tick;
