@@ -127,6 +127,16 @@ static void play_roomy(void)
 	CM_MUST(calls_for_reuse() <= TURNS / 7);
 }
 
+/* Each block that waits is an allocation of its own there. */
+static void play_roomy_rank(void)
+{
+	cm_open(0);
+	loop();
+	CM_MUST(cudasim_calls("cuMemAlloc_v2") <= 50);
+	CM_MUST(cudasim_calls("cuEventQuery") <= 50);
+	CM_MUST(calls_for_reuse() <= TURNS / 7);
+}
+
 static void play_devices(void)
 {
 	CUcontext first = cm_open(0);
@@ -408,6 +418,7 @@ static void play_forwarded(void)
 static const struct cm_role roles[] = {
 	{"ordered", play_ordered},
 	{"roomy", play_roomy},
+	{"roomy_rank", play_roomy_rank},
 	{"devices", play_devices},
 	{"asked", play_asked},
 	{"peers", play_peers},
@@ -438,6 +449,7 @@ static const struct cm_role roles[] = {
 CM_PLAY(natively_each_free_waits, "forwarded", NULL, NULL)
 CM_PLAY(one_context_is_ordered, "ordered", CAP, NULL)
 CM_PLAY(a_card_with_room_is_ordered_seldom, "roomy", "", "CUDASIM=memory:16G")
+CM_PLAY(a_rank_on_a_card_with_room_is_ordered_seldom, "roomy_rank", "", "WORLD_SIZE=8")
 CM_PLAY(several_devices_are_ordered, "devices", CAP, "CUDASIM=devices:2")
 CM_PLAY(exact_blocks_are_ordered, "ordered", "placement:exact," CAP, NULL)
 CM_PLAY(pages_are_ordered, "ordered", "expandable_segments:on," CAP, NULL)
@@ -479,6 +491,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(natively_each_free_waits),
 		CM_PLAY_TEST(one_context_is_ordered),
 		CM_PLAY_TEST(a_card_with_room_is_ordered_seldom),
+		CM_PLAY_TEST(a_rank_on_a_card_with_room_is_ordered_seldom),
 		CM_PLAY_TEST(several_devices_are_ordered),
 		CM_PLAY_TEST(exact_blocks_are_ordered),
 		CM_PLAY_TEST(pages_are_ordered),
