@@ -91,7 +91,8 @@ struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx);
 /*
  * The same if only the driver knows whether it will destroy the context. From here on no driver
  * call is made for that heap. When the driver has answered, the contexts are locked again, and the
- * heap is forgotten or resumed. In between the context is ending, as below. NULL: unknown.
+ * heap is forgotten or resumed. In between no memory becomes ready that its work can reach.
+ * NULL: unknown.
  */
 struct cm_heap *cm_cache_suspend_heap(struct cm_cache *cache, uint64_t ctx);
 void cm_cache_resume_heap(struct cm_heap *heap);
@@ -107,8 +108,8 @@ void cm_heap_await_calls(const struct cm_heap *heap);
 int cm_cache_mem_info(struct cm_cache *cache, uint64_t ctx, uint64_t *ret_free,
 		      uint64_t *ret_total);
 /*
- * The first call says that the driver is about to destroy a context that has been forgotten or
- * suspended, the second that it has answered. In between, work of the context may still run and
+ * The first call says that the driver is about to destroy a context that has no heap, or no longer,
+ * the second that it has answered. In between, work of the context may still run and
  * touch memory that other contexts free, and its events can no longer be queried: so no memory
  * becomes ready. The contexts are locked in both calls.
  */

@@ -400,9 +400,9 @@ static bool check_heaps(struct walk *walk)
 		used += heap->ctx != 0;
 		suspended += cm_heap_is_suspended(heap);
 	}
-	if (suspended != atomic_load(&cache->suspended) || suspended > cache->ending)
-		return cm_why_set(&walk->why, "%u heaps are suspended, not %u of %u", suspended,
-				  atomic_load(&cache->suspended), cache->ending);
+	if (suspended != atomic_load(&cache->suspended))
+		return cm_why_set(&walk->why, "%u heaps are suspended, not %u", suspended,
+				  atomic_load(&cache->suspended));
 	if (used != atomic_load(&cache->contexts))
 		return cm_why_set(&walk->why, "%u contexts have a heap, not %u", used,
 				  atomic_load(&cache->contexts));

@@ -310,14 +310,16 @@ static void take_forgotten(struct cm_device *device, struct cm_paged_stolen *ret
 	struct cm_cache *cache = device->cache;
 	enum cm_pool pool;
 	uint32_t at = 0;
+	bool ends;
 
 	*ret_pages = (struct cm_paged_stolen){.parts = 0};
 	cm_lock_acquire(&cache->event_lock);
+	ends = cache->ending || atomic_load(&cache->suspended);
 	cm_lock_acquire(&device->lock);
 	for (pool = CM_POOL_SMALL; pool < CM_POOL_COUNT; pool++)
-		if (device->has_forgotten && !cache->ending && device->paged[pool])
+		if (device->has_forgotten && !ends && device->paged[pool])
 			collect_forgotten(device, device->paged[pool], ret_pages);
-	if (device->has_forgotten && cache->ending) {
+	if (device->has_forgotten && ends) {
 		cm_device_note_unreclaimed(device);
 	} else if (device->has_forgotten && !ret_pages->pages) {
 		device->has_forgotten = false;

@@ -117,12 +117,16 @@ static uint64_t newest_clean(struct cm_heap *heap)
 	return number - 1;
 }
 
+/* Whether the heap's memory is idle once the work of its own context is, which stands. */
+static bool waits_for_its_own_alone(const struct cm_heap *heap)
+{
+	return !heap->cache->ending && !cm_heap_is_suspended(heap) &&
+	       cm_reach_is_alone_event_locked(heap);
+}
+
 static bool may_lay_barrier(struct cm_heap *heap)
 {
-	struct cm_cache *cache = heap->cache;
-
-	return heap->can & CM_CAN_CTX_EVENTS && !cache->ending &&
-	       cm_reach_is_alone_event_locked(heap);
+	return heap->can & CM_CAN_CTX_EVENTS && waits_for_its_own_alone(heap);
 }
 
 bool cm_epoch_may_order_event_locked(struct cm_heap *heap)
@@ -206,12 +210,6 @@ bool cm_epoch_synchronize_event_locked(struct cm_heap *heap)
 	cm_batch_ring_retire_event_locked(&heap->ordered, heap->ordered.open.number);
 	cm_batch_ring_retire_event_locked(&heap->epochs, end);
 	return true;
-}
-
-/* Whether the heap's memory is idle once the work of its own context is. */
-static bool waits_for_its_own_alone(const struct cm_heap *heap)
-{
-	return !heap->cache->ending && cm_reach_is_alone_event_locked(heap);
 }
 
 struct cm_program_wait cm_epoch_begin_wait_event_locked(struct cm_heap *heap, uint64_t ctx)

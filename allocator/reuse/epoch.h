@@ -73,8 +73,8 @@ bool cm_epoch_open_is_clean(struct cm_heap *heap);
  */
 CM_NODISCARD int cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns);
 
-/* The context is suspended: no probe waits for it. Memory does, by cm_cache.ending. No driver
- * call. */
+/* The context is suspended: no probe waits for it. Memory does, as its fence stays incomplete. No
+ * driver call. */
 void cm_epoch_suspend_event_locked(struct cm_cache *cache, struct cm_heap *heap);
 
 /* The context is going away, and its work with it: no epoch waits for it any more. */

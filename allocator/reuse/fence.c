@@ -47,7 +47,7 @@ static bool keep_event(struct cm_heap *heap, uint64_t event)
 
 static void give_event(struct cm_heap *heap, uint64_t event)
 {
-	if (!keep_event(heap, event))
+	if (!keep_event(heap, event) && !cm_heap_is_suspended(heap))
 		(void)heap->cache->ops->event_destroy(heap->ctx, event);
 }
 
@@ -345,7 +345,8 @@ void cm_fence_leave_out_event_locked(struct cm_fence *fence, struct cm_heap *hea
 		}
 }
 
-/* Waits for the contexts of the device. 0: they are done, or dead. */
+/* Waits for the contexts of the device. 0: they are done, or dead. A suspended one can't be waited
+ * for. */
 static int synchronize(const struct cm_device *device)
 {
 	struct cm_heap *heap;
@@ -353,7 +354,8 @@ static int synchronize(const struct cm_device *device)
 	int err;
 
 	while ((heap = cm_device_next_heap(device, &at))) {
-		err = device->cache->ops->ctx_synchronize(heap->ctx);
+		err = cm_heap_is_suspended(heap) ? -EAGAIN
+						 : device->cache->ops->ctx_synchronize(heap->ctx);
 		fail(heap, err);
 		if (!is_dead(heap, err) && err)
 			return err;

@@ -75,7 +75,7 @@ void cm_fence_forget_event_locked(struct cm_fence *fence, const struct cm_heap *
 void cm_fence_leave_out_event_locked(struct cm_fence *fence, struct cm_heap *heap);
 
 /* The host waits for all work of the contexts that a fence for `of` would have events of. False on
- * a driver error, or while a context is ending. */
+ * a driver error, or while one of them, or any context without heap, is ending. */
 bool cm_fence_synchronize_event_locked(struct cm_cache *cache, struct cm_device *of);
 
 #endif

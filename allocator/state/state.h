@@ -294,7 +294,7 @@ struct cm_cache {
 	/* Held by a thread that records, queries or waits for events, or changes the set of
 	 * contexts. */
 	struct cm_lock event_lock;
-	uint32_t ending; /* contexts that the driver may be destroying; guarded by the event lock */
+	uint32_t ending; /* contexts without heap that the driver may be destroying; event lock */
 	_Atomic uint32_t
 		suspended; /* those of them that have a heap; changed under the event lock */
 

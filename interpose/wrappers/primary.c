@@ -106,7 +106,8 @@ static struct teardown begin_teardown(CUcontext ctx)
 		return teardown;
 	cm_cache_lock_contexts(teardown.cache);
 	teardown.heap = cm_cache_suspend_heap(teardown.cache, (uintptr_t)ctx);
-	cm_cache_context_is_ending(teardown.cache);
+	if (!teardown.heap)
+		cm_cache_context_is_ending(teardown.cache);
 	cm_cache_unlock_contexts(teardown.cache);
 	cm_heap_await_calls(teardown.heap);
 	return teardown;
@@ -125,7 +126,8 @@ static void end_teardown(const struct teardown *teardown, bool gone, CUresult re
 	else if (teardown->heap)
 		cm_cache_resume_heap(teardown->heap);
 	if (cache) {
-		cm_cache_context_has_ended(cache);
+		if (!teardown->heap)
+			cm_cache_context_has_ended(cache);
 		cm_cache_unlock_contexts(cache);
 	}
 	if (cache && !gone && cm_context_is_sticky(res))

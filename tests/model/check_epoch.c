@@ -233,14 +233,12 @@ static void stay(void)
 	model_step();
 	cm_cache_lock_contexts(fixture.cache);
 	heap = cm_cache_suspend_heap(fixture.cache, second_ctx);
-	cm_cache_context_is_ending(fixture.cache);
 	cm_cache_unlock_contexts(fixture.cache);
 	cm_heap_await_calls(heap);
 	model_step();
 	cm_cache_lock_contexts(fixture.cache);
 	if (heap)
 		cm_cache_resume_heap(heap);
-	cm_cache_context_has_ended(fixture.cache);
 	cm_cache_unlock_contexts(fixture.cache);
 }
 

@@ -94,13 +94,11 @@ static void suspend_for_a_while(uint64_t of)
 
 	cm_cache_lock_contexts(fixture.cache);
 	suspended = cm_cache_suspend_heap(fixture.cache, of);
-	cm_cache_context_is_ending(fixture.cache);
 	cm_cache_unlock_contexts(fixture.cache);
 	cm_heap_await_calls(suspended);
 	fake_advance(20000);
 	cm_cache_lock_contexts(fixture.cache);
 	cm_cache_resume_heap(suspended);
-	cm_cache_context_has_ended(fixture.cache);
 	cm_cache_unlock_contexts(fixture.cache);
 }
 

@@ -236,6 +236,45 @@ static void play_one_device_ends(void)
 	hold_up(cuDevicePrimaryCtxReset_v2, other);
 }
 
+/* Its memory is reused as ever, while the calling thread is inside of the driver. */
+static void *reuse_on_other_device(void *arg)
+{
+	CUdeviceptr block;
+	int i;
+
+	OK(cuCtxSetCurrent(arg));
+	cudasim_reset_counters();
+	for (i = 0; i < 40; i++) {
+		block = cm_get(16 * MIB);
+		OK(cuMemsetD8Async(block, 1, 16 * MIB, NULL));
+		OK(cuMemFree_v2(block));
+	}
+	CM_MUST(cudasim_calls("cuMemAlloc_v2") <= 10);
+	CM_MUST(cudasim_peak_bytes(1) <= 128 * MIB);
+	return NULL;
+}
+
+static void let_other_device_reuse(void *arg)
+{
+	pthread_t thread;
+
+	CM_MUST(!pthread_create(&thread, NULL, reuse_on_other_device, arg));
+	CM_MUST(!pthread_join(thread, NULL));
+}
+
+static void play_one_device_ends_slowly(void)
+{
+	CUcontext other = cm_open(1);
+	CUdeviceptr block = cm_get(MIB);
+
+	OK(cuMemFree_v2(block));
+	(void)cm_open(0);
+	block = cm_get(MIB);
+	cm_launch_slow(block);
+	cudasim_interrupt(1, let_other_device_reuse, other);
+	OK(cuDevicePrimaryCtxReset_v2(0));
+}
+
 /* The request is the first of all. */
 static void play_one_device_ends_first(void)
 {
@@ -492,6 +531,7 @@ static const struct cm_role roles[] = {
 	{"failed_destroy", play_failed_destroy},
 	{"one_device_ends", play_one_device_ends},
 	{"one_device_ends_first", play_one_device_ends_first},
+	{"one_device_ends_slowly", play_one_device_ends_slowly},
 	{"no_frees", play_no_frees},
 	{"freed_elsewhere", play_freed_elsewhere},
 	{"totals", play_totals},
@@ -512,6 +552,9 @@ CM_PLAY_EVERYWHERE(the_last_release_takes_all_memory, "released", NULL)
 CM_PLAY_EVERYWHERE(a_refused_destroy_takes_nothing, "refused", NULL)
 CM_PLAY_EVERYWHERE(a_destroy_that_fails_takes_nothing, "failed_destroy", NULL)
 CM_PLAY_EVERYWHERE(the_end_of_one_device_stops_no_other, "one_device_ends", "CUDASIM=devices:2")
+CM_PLAY(nor_does_it_hold_memory_back, "one_device_ends_slowly", "", "CUDASIM=devices:2,memory:6G")
+CM_PLAY(nor_does_it_under_12_4, "one_device_ends_slowly", "",
+	"CUDASIM=devices:2,memory:6G,version:12040")
 CM_PLAY_EVERYWHERE(the_first_request_waits_for_no_end, "one_device_ends_first", "CUDASIM=devices:2")
 CM_PLAY(memory_of_a_dead_context_is_not_freed_again, "no_frees", "", NULL)
 CM_PLAY_EVERYWHERE(a_block_freed_in_another_context_goes_home, "freed_elsewhere", NULL)
@@ -558,6 +601,8 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_refused_destroy_takes_nothing),
 		CM_PLAY_TEST(a_destroy_that_fails_takes_nothing),
 		CM_PLAY_TEST(the_end_of_one_device_stops_no_other),
+		CM_PLAY_TEST(nor_does_it_hold_memory_back),
+		CM_PLAY_TEST(nor_does_it_under_12_4),
 		CM_PLAY_TEST(the_first_request_waits_for_no_end),
 		CM_PLAY_TEST(memory_of_a_dead_context_is_not_freed_again),
 		CM_PLAY_TEST(a_block_freed_in_another_context_goes_home),

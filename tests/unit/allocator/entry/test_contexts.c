@@ -221,7 +221,6 @@ static void a_suspended_context_is_named_in_no_call(void **state)
 	case_put(f, addr);
 	cm_cache_lock_contexts(f->cache);
 	heap = cm_cache_suspend_heap(f->cache, f->ctx);
-	cm_cache_context_is_ending(f->cache);
 	cm_cache_unlock_contexts(f->cache);
 	assert_ptr_equal(heap, f->heap);
 	calls = f->driver.calls;
@@ -234,7 +233,6 @@ static void a_suspended_context_is_named_in_no_call(void **state)
 	fake_finish(work);
 	cm_cache_lock_contexts(f->cache);
 	cm_cache_resume_heap(heap);
-	cm_cache_context_has_ended(f->cache);
 	cm_cache_unlock_contexts(f->cache);
 	assert_int_equal(cm_cache_trim(f->cache, UINT32_MAX, NULL), 0);
 	assert_no_memory(f);
@@ -252,7 +250,6 @@ static void resume(uint64_t ns)
 	assert_int_equal(f->driver.inside_gate, 0);
 	cm_cache_lock_contexts(f->cache);
 	cm_cache_resume_heap(f->heap);
-	cm_cache_context_has_ended(f->cache);
 	cm_cache_unlock_contexts(f->cache);
 }
 
@@ -263,7 +260,6 @@ static void suspend(struct fixture *f)
 
 	cm_cache_lock_contexts(f->cache);
 	assert_ptr_equal(cm_cache_suspend_heap(f->cache, f->ctx), f->heap);
-	cm_cache_context_is_ending(f->cache);
 	cm_cache_unlock_contexts(f->cache);
 	ops = *fake_driver_ops();
 	ops.sleep_ns = resume;
@@ -344,7 +340,6 @@ static void resume_other(uint64_t ns)
 	f->cache->ops = fake_driver_ops();
 	cm_cache_lock_contexts(f->cache);
 	cm_cache_resume_heap(left);
-	cm_cache_context_has_ended(f->cache);
 	cm_cache_unlock_contexts(f->cache);
 }
 
@@ -357,7 +352,6 @@ static uint64_t suspend_late(void)
 	    !cm_lock_is_held(&f->cache->event_lock)) {
 		cm_cache_lock_contexts(f->cache);
 		left = cm_cache_suspend_heap(f->cache, ending);
-		cm_cache_context_is_ending(f->cache);
 		cm_cache_unlock_contexts(f->cache);
 		ending = 0;
 	}

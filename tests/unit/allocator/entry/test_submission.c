@@ -149,6 +149,13 @@ static void nothing_is_ready_while_a_context_ends_or_a_capture_is_active(void **
 	assert_int_equal(f->heap->row->pending_bytes, BYTES);
 	cm_cache_lock_contexts(f->cache);
 	cm_cache_context_has_ended(f->cache);
+	assert_ptr_equal(cm_cache_suspend_heap(f->cache, f->ctx), f->heap);
+	cm_cache_unlock_contexts(f->cache);
+	assert_null(cm_cache_begin_wait(f->cache, f->ctx).heap);
+	cm_cache_end_wait(&wait);
+	assert_int_equal(f->heap->row->pending_bytes, BYTES);
+	cm_cache_lock_contexts(f->cache);
+	cm_cache_resume_heap(f->heap);
 	cm_cache_unlock_contexts(f->cache);
 	fake_capture(true);
 	cm_cache_end_wait(&wait);

@@ -209,6 +209,73 @@ static void a_context_that_goes_reaches_nothing(void **state)
 	assert_true(is_had_again(&scene));
 }
 
+static void suspend(const struct scene *scene)
+{
+	cm_cache_lock_contexts(scene->f->cache);
+	assert_ptr_equal(cm_cache_suspend_heap(scene->f->cache, scene->other), scene->heap);
+	cm_cache_unlock_contexts(scene->f->cache);
+}
+
+static void resume(const struct scene *scene)
+{
+	cm_cache_lock_contexts(scene->f->cache);
+	cm_cache_resume_heap(scene->heap);
+	cm_cache_unlock_contexts(scene->f->cache);
+}
+
+/* By barrier and, without events of a context, by waiting. */
+static void a_context_that_is_ending_holds_up_no_other_device(void **state)
+{
+	struct scene scene;
+	uint64_t kernel;
+	int i, old;
+
+	(void)state;
+	for (old = 0; old < 2; old++) {
+		scene = open_scene(case_open(&(struct fixture_params){.old_driver = old}));
+		kernel = keep_busy(&scene);
+		suspend(&scene);
+		scene.f->driver.limit_bytes = 1024 * MIB;
+		for (i = 0; i < 30; i++) {
+			(void)fixture_launch(scene.f, scene.f->ctx, 1, scene.block, BLOCK, MS);
+			case_put(scene.f, scene.block);
+			assert_true(is_had_again(&scene));
+		}
+		assert_int_equal(scene.f->driver.called[FAKE_MEM_ALLOC], 1);
+		assert_false(fake_is_done(kernel));
+		resume(&scene);
+		fake_finish(kernel);
+		case_close(scene.f);
+	}
+}
+
+/* An event that was recorded before may be done; the context does not tell. */
+static void but_one_that_its_work_reaches(void **state)
+{
+	struct scene scene;
+	uint64_t work;
+	int old, closed;
+
+	(void)state;
+	for (old = 0; old < 2; old++)
+		for (closed = 0; closed < 2; closed++) {
+			scene = open_scene(case_open(&(struct fixture_params){.old_driver = old}));
+			work = copy(&scene, FAKE_FOREVER);
+			case_put(scene.f, scene.block);
+			if (closed)
+				cm_cache_poll(scene.f->cache);
+			suspend(&scene);
+			assert_false(is_had_again(&scene));
+			cm_cache_poll(scene.f->cache);
+			assert_false(is_had_again(&scene));
+			fake_finish(work);
+			resume(&scene);
+			cm_cache_poll(scene.f->cache);
+			assert_true(is_had_again(&scene));
+			case_close(scene.f);
+		}
+}
+
 /* It may have copied from and to anything before it was met. */
 static void a_context_that_was_found_reaches_all(void **state)
 {
@@ -292,6 +359,8 @@ int main(void)
 		fixture_case(what_lies_behind_a_barrier_is_idle_before_it_is_reached),
 		fixture_case(its_own_memory_opens_nothing),
 		fixture_case(a_context_that_goes_reaches_nothing),
+		cmocka_unit_test(a_context_that_is_ending_holds_up_no_other_device),
+		cmocka_unit_test(but_one_that_its_work_reaches),
 		fixture_case(a_context_that_was_found_reaches_all),
 		fixture_case(work_is_counted_for_its_device),
 		cmocka_unit_test(a_wait_is_for_who_reaches_the_memory),

@@ -25,13 +25,10 @@ static void only_the_transitions_that_are_drawn_are_legal(void **state)
 static void set_suspended(struct fixture *f, bool suspended)
 {
 	cm_cache_lock_contexts(f->cache);
-	if (suspended) {
-		cm_cache_context_is_ending(f->cache);
+	if (suspended)
 		(void)cm_cache_suspend_heap(f->cache, f->ctx);
-	} else {
+	else
 		cm_cache_resume_heap(f->heap);
-		cm_cache_context_has_ended(f->cache);
-	}
 	cm_cache_unlock_contexts(f->cache);
 }
 
