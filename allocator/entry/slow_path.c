@@ -197,12 +197,12 @@ static int try_all(const struct cm_slow_request *request, struct cm_oom_attempt 
 		return err;
 	attempt->busy = err != 0;
 	err = attempt->busy ? CM_DRIVER_OUT_OF_MEMORY : give_back_and_retry(request, attempt);
+	if (err == CM_DRIVER_OUT_OF_MEMORY && (take = take_large(request)) != -ENOENT)
+		return take;
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
 		err = ask_and_retry(request, attempt);
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
 		err = alloc_segment(request, request->size, segment_flags(request));
-	if (err == CM_DRIVER_OUT_OF_MEMORY && (take = take_large(request)) != -ENOENT)
-		err = take;
 	return err;
 }
 
