@@ -193,13 +193,14 @@ static bool wait_for_freed(struct cm_heap *heap)
 		       : cm_epoch_wait_as_native(heap);
 }
 
-/* Sparing a block is not worth a wait. */
-static int take_behind_wait(const struct cm_slow_request *request)
+/* Sparing a block is not worth a wait. After one the device may work on something else. */
+static int take_behind_wait(const struct cm_slow_request *request, bool *ret_idle)
 {
 	struct cm_heap *heap = request->heap;
 	uint64_t waits = UINT64_MAX;
 	int err = cm_slow_take(request);
 
+	*ret_idle = false;
 	while (err == -ENOENT && cm_heap_pending_bytes(heap) < waits && is_worth_a_wait(heap)) {
 		waits = cm_heap_pending_bytes(heap);
 		err = wait_for_freed(heap) ? cm_slow_take_unfragmenting(request) : -EBUSY;
@@ -215,7 +216,9 @@ static int reuse_by_event(const struct cm_slow_request *request, bool *ret_idle)
 	const int err = should_poll(request) ? poll_seldom(request, ret_idle)
 					     : cm_slow_take_unfragmenting(request);
 
-	return err == -ENOENT && is_worth_a_wait(request->heap) ? take_behind_wait(request) : err;
+	return err == -ENOENT && is_worth_a_wait(request->heap)
+		       ? take_behind_wait(request, ret_idle)
+		       : err;
 }
 
 int cm_slow_reuse(const struct cm_slow_request *request, bool *ret_idle)
@@ -242,5 +245,5 @@ int cm_slow_reuse(const struct cm_slow_request *request, bool *ret_idle)
 	if (err != -ENOENT || gathers || !runs_too_far_ahead(heap))
 		return err;
 	stop_gathering(heap);
-	return take_behind_wait(request);
+	return take_behind_wait(request, ret_idle);
 }
