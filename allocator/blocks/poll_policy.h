@@ -20,7 +20,7 @@
 #include "allocator/state/state.h"
 
 /* docs/decisions/reuse.md ("Poll by the batch") has the measurements of other values. */
-#define CM_POLL_PAUSE   16u
+#define CM_POLL_PAUSE   8u
 #define CM_POLL_BATCHES 3
 
 /* A context gets the heap. */
