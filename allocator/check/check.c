@@ -271,7 +271,7 @@ static bool check_spares(struct walk *walk)
 						  index);
 			walk->seen[index] = SEEN_SPARE;
 		}
-	for (index = 1; index < cache->blocks; index++)
+	for (index = CM_SPARE_BATCH; index < cache->blocks; index++)
 		if (walk->seen[index] == SEEN_NOWHERE)
 			return cm_why_set(&walk->why, "block row %u is lost", index);
 	return true;

@@ -54,8 +54,9 @@ int cm_cache_create(const struct cm_cache_params *params, struct cm_cache **ret_
 	cache->events = cache->pinned_events ? UINT64_MAX : 0;
 	cache->block = cm_region_row(params->region, CM_TABLE_BLOCK, 0);
 	cache->segment = cm_region_row(params->region, CM_TABLE_SEGMENT, 0);
-	cache->blocks = cache->segments = 1; /* row 0 means none */
-	if (cm_region_commit(cache->region, CM_TABLE_BLOCK, 1) ||
+	cache->blocks = CM_SPARE_BATCH; /* row 0 means none; see is_free for the others */
+	cache->segments = 1;            /* row 0 means none */
+	if (cm_region_commit(cache->region, CM_TABLE_BLOCK, cache->blocks) ||
 	    cm_region_commit(cache->region, CM_TABLE_SEGMENT, 1) ||
 	    cm_page_map_init(&cache->pages, cache->block)) {
 		(void)munmap(cache, sizeof(*cache));

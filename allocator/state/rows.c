@@ -9,9 +9,9 @@ void cm_rows_fetch_blocks(struct cm_device *device)
 	uint32_t i, first, end;
 
 	cm_lock_acquire(&cache->tables);
-	/* No batch begins in the middle of a line of is_free, which another device writes. */
+	/* Whole lines of is_free. */
 	first = cache->blocks;
-	end = (first / CM_SPARE_BATCH + 1) * CM_SPARE_BATCH;
+	end = first + CM_SPARE_BATCH;
 	if (cm_region_commit(cache->region, CM_TABLE_BLOCK, end))
 		end = first;
 	cache->blocks = end;

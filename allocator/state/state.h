@@ -126,10 +126,13 @@ struct cm_heap {
 	uint64_t ctx;   /* 0: not in use */
 	uint32_t index; /* in cache->heap and the heap table */
 	uint32_t can;   /* CM_CAN_* */
-	uint64_t live_bytes;
 	/* Changes under the device's lock and others that docs/architecture.md names; any of them
 	 * is enough to read it. */
 	_Atomic uint8_t state;
+
+	/* A thread that records or polls a fence of another device reads what is above. What every
+	 * request writes begins with a cache line of its own. */
+	_Alignas(64) uint64_t live_bytes;
 	bool card_fills_up; /* this and the next: see fragmentation.h */
 	bool watches_splits;
 	/* Of a block of the large pool, so much stays with a request that it serves: nothing with
@@ -189,6 +192,8 @@ struct cm_device {
 	struct cm_lock
 		reclaim_lock;  /* one thread at a time returns memory, or retries after a failure */
 	struct cm_lock paging; /* one thread at a time moves pages, see paged.h */
+	/* Threads of other devices read it: not in a cache line that requests write. */
+	uint32_t index;
 	/* The ranges of its contexts' pages, NULL: none is reserved. */
 	struct cm_paged *paged[CM_POOL_COUNT];
 	bool has_forgotten; /* pages whose context is gone: they are mapped, and in no run */
@@ -199,7 +204,6 @@ struct cm_device {
 	/* See cm_device_work. Changed under the device's lock and the event lock. */
 	const uint64_t *work_number;
 	struct cm_ring ring;
-	uint32_t index;
 	uint32_t spare_block; /* unused block rows, by link_next */
 	struct cm_pending_releases releases;
 	struct cm_pending_release exchanged[CM_EXCHANGE_MAX]; /* guarded by the reclaim lock */
@@ -292,15 +296,15 @@ struct cm_cache {
 	struct cm_uncached uncached;
 
 	/* Held by a thread that records, queries or waits for events, or changes the set of
-	 * contexts. */
-	struct cm_lock event_lock;
+	 * contexts. In one cache line with what it guards, as threads of all devices take it. */
+	_Alignas(64) struct cm_lock event_lock;
 	uint32_t ending; /* contexts without heap that the driver may be destroying; event lock */
 	_Atomic uint32_t
 		suspended; /* those of them that have a heap; changed under the event lock */
 
 	/* The tables' lock guards what follows, and changes of the page map. */
-	struct cm_lock tables;
-	uint32_t blocks;        /* block rows ever used, row 0 included */
+	_Alignas(64) struct cm_lock tables;
+	uint32_t blocks;        /* block rows ever used, the first CM_SPARE_BATCH included */
 	uint32_t segments;      /* segment rows ever used, row 0 included */
 	uint32_t spare_segment; /* unused segment rows, by `first` */
 
@@ -318,7 +322,8 @@ struct cm_cache {
 	_Atomic uint64_t returns; /* to the driver that are done, see cm_cache_returns */
 	/* 1: the block row is FREE device memory. A merge with neighbours reads this array, in
 	 * which sixty rows share a cache line, instead of rows that it does not need otherwise. A
-	 * line belongs to one device, see cm_rows_fetch_blocks. */
+	 * line belongs to one device, see cm_rows_fetch_blocks; the first one to none, since a
+	 * block without a neighbour reads row 0. */
 	_Alignas(CM_SPARE_BATCH) uint8_t is_free[CM_BLOCKS_MAX];
 };
 

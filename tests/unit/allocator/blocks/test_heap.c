@@ -3,6 +3,7 @@
 #include "allocator/state/state.h"
 
 #include <errno.h>
+#include <stddef.h>
 
 #include "allocator/base/size_class.h"
 #include "tests/unit/fixture_case.h"
@@ -471,9 +472,57 @@ static void what_is_given_back_at_once_is_not_looked_for(void **state)
 	case_close(f);
 }
 
+#define LINE(type, field) (offsetof(struct type, field) / 64)
+
+/* The device whose rows fill the line of is_free, which the test notes in `owner`. */
+static void own_line(uint32_t *owner, uint32_t row, const struct cm_device *device)
+{
+	uint32_t *line = &owner[row / CM_SPARE_BATCH];
+
+	assert_int_not_equal(row / CM_SPARE_BATCH, 0);
+	assert_true(!*line || *line == device->index + 1);
+	*line = device->index + 1;
+}
+
+static void own_lines(struct cm_cache *cache, uint32_t *owner)
+{
+	uint32_t row, i;
+
+	for (row = 1; row < cache->blocks; row++)
+		if (cache->block[row].state != CM_BLOCK_NONE)
+			own_line(owner, row,
+				 cache->device[cache->segment[cache->block[row].segment].device]);
+	for (i = 0; i < atomic_load(&cache->devices); i++)
+		for (row = cache->device[i]->spare_block; row; row = cache->block[row].link_next)
+			own_line(owner, row, cache->device[i]);
+}
+
+/* Such a line is in the caches of the writer's processor, and every access of the other waits. */
+static void threads_of_two_devices_read_no_line_that_requests_of_the_other_write(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t owner[8] = {0};
+	struct cm_heap *other;
+	uint64_t addr;
+	int i;
+
+	(void)fixture_add_context(f, 1, &other);
+	for (i = 0; i < 200; i++)
+		assert_int_equal(fixture_alloc(f, i % 2 ? f->heap : other, 512, &addr), 0);
+	assert_in_range(f->cache->blocks, 4 * CM_SPARE_BATCH, 8 * CM_SPARE_BATCH);
+	own_lines(f->cache, owner);
+	assert_int_not_equal(LINE(cm_heap, state), LINE(cm_heap, live_bytes));
+	assert_int_not_equal(LINE(cm_device, index), LINE(cm_device, lock));
+	assert_int_not_equal(LINE(cm_device, index), LINE(cm_device, spare_block));
+	assert_int_equal(LINE(cm_cache, event_lock), LINE(cm_cache, suspended));
+	assert_int_not_equal(LINE(cm_cache, devices), LINE(cm_cache, suspended));
+	assert_int_not_equal(LINE(cm_cache, devices), LINE(cm_cache, tables));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		fixture_case(threads_of_two_devices_read_no_line_that_requests_of_the_other_write),
 		cmocka_unit_test(what_is_given_back_at_once_is_not_looked_for),
 		fixture_case(a_miss_gets_a_segment_and_splits_it),
 		fixture_case(a_free_changes_the_counters_in_two_steps),

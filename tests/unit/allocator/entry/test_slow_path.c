@@ -356,8 +356,8 @@ static void without_a_row_for_the_rest_a_block_is_not_cut(void **state)
 	(void)state;
 	allow_rows();
 	rows_left[CM_TABLE_BLOCK] = 1;
-	/* The first batch is short of row 0, and the last of its rows is the remainder. */
-	for (i = 0; i < CM_SPARE_BATCH - 2; i++)
+	/* The last row of the first batch is the remainder. */
+	for (i = 0; i < CM_SPARE_BATCH - 1; i++)
 		(void)case_get(f, 512);
 	addr = case_get(f, 512);
 	assert_current(f, CM_POOL_ALL, CM_STAT_ALLOCATED_BYTES, 2 * MIB);
