@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Runs the programs of this folder: a process for each figure, on one core, all of them by turns."""
 
+import contextlib
 import glob
 import os
 import resource
@@ -63,26 +64,45 @@ class Programs:
 
     def run(self, name, arguments, preload=None, plan=None, conf=None, cores=1):
         """The figures that one process prints; its regions are removed with it."""
-        with region_folder() as folder:
-            conf = f'region_dir:{folder}' + (f',{conf}' if conf else '')
-            return self.measure(name, arguments, preload, plan, conf, cores)
+        figures, = self.run_on([self.cores[-cores:]], name, arguments, preload, plan, conf)
+        return figures
 
-    def measure(self, name, arguments, preload, plan, conf, cores):
+    def run_together(self, processes, name, arguments, preload=None, plan=None, conf=None):
+        """So many processes at the same time, dealt out to all cores as the threads of one process
+        are: the means of their figures."""
+        cores = [[self.cores[i % len(self.cores)]] for i in range(processes)]
+        figures = self.run_on(cores, name, arguments, preload, plan, conf)
+        return {key: statistics.fmean(each[key] for each in figures) for key in figures[0]}
+
+    def run_on(self, cores, name, arguments, preload, plan, conf):
+        """A process for each entry, on the cores that it names; all at the same time."""
         command = [self.path(name), *map(str, arguments)]
-        env = {key: value for key, value in os.environ.items()
-               if key not in ('LD_PRELOAD', 'CUDASIM') and not key.startswith('CUDAMEM')}
-        env.update({key: value for key, value in (
-            ('LD_PRELOAD', preload), ('CUDASIM', plan), ('CUDAMEM_CONF', conf)) if value})
-        allowed = self.cores[-cores:]
+        with region_folder() as folder, contextlib.ExitStack() as stack:
+            conf = f'region_dir:{folder}' + (f',{conf}' if conf else '')
+            env = {key: value for key, value in os.environ.items()
+                   if key not in ('LD_PRELOAD', 'CUDASIM') and not key.startswith('CUDAMEM')}
+            env.update({key: value for key, value in (
+                ('LD_PRELOAD', preload), ('CUDASIM', plan), ('CUDAMEM_CONF', conf)) if value})
+            started = []
+            for allowed in cores:
+                started.append(stack.enter_context(self.start(command, env, allowed)))
+                stack.callback(started[-1].kill)
+            return [self.finish(process, command) for process in started]
+
+    @staticmethod
+    def start(command, env, allowed):
+        return subprocess.Popen(
+            command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            preexec_fn=lambda: os.sched_setaffinity(0, allowed))
+
+    def finish(self, process, command):
         try:
-            done = subprocess.run(
-                command, env=env, capture_output=True, text=True, timeout=self.limit, check=False,
-                preexec_fn=lambda: os.sched_setaffinity(0, allowed))
+            out, err = process.communicate(timeout=self.limit)
         except subprocess.TimeoutExpired:
             raise Failed(f'{" ".join(command)}: not over after {self.limit} s') from None
-        if done.returncode:
-            raise Failed(f'{" ".join(command)}: status {done.returncode}: {done.stderr.strip()}')
-        return {**parse(done.stdout), 'stderr_bytes': float(len(done.stderr))}
+        if process.returncode:
+            raise Failed(f'{" ".join(command)}: status {process.returncode}: {err.strip()}')
+        return {**parse(out), 'stderr_bytes': float(len(err))}
 
 
 class Series:

@@ -48,6 +48,23 @@ class Parts(unittest.TestCase):
             self.assertEqual(rest, 'events:0')
             self.assertFalse(os.path.exists(folder))
 
+    def test_processes_that_run_together_have_a_core_each_by_turns(self):
+        with tempfile.TemporaryDirectory() as build:
+            program = os.path.join(build, 'tests', 'bench', 'waiter')
+            os.makedirs(os.path.dirname(program))
+            with open(program, 'w', encoding='ascii') as script:
+                # Each waits for all of them, and tells how many cores it may use.
+                script.write('#!/bin/sh\necho "$$" >>"$0.all"\n'
+                             'while [ "$(wc -l <"$0.all")" -lt "$1" ]; do sleep 0.01; done\n'
+                             'taskset -cp $$ | sed "s/.*: //" >>"$0.cores"\necho cores "$(nproc)"\n')
+            os.chmod(program, 0o755)
+            programs = measure.Programs(build, 20)
+            figures = programs.run_together(5, 'waiter', [5])
+            with open(f'{program}.cores', encoding='ascii') as told:
+                cores = sorted(int(line) for line in told)
+        self.assertEqual(figures['cores'], 1)
+        self.assertEqual(cores, sorted(programs.cores[i % len(programs.cores)] for i in range(5)))
+
     def test_every_second_repetition_goes_backwards(self):
         self.assertEqual([job for _, job in measure.turns(['A', 'B'], 3)], list('ABBAAB'))
 
@@ -69,6 +86,13 @@ class Parts(unittest.TestCase):
             results.add(workloads.Job('row', workloads.OURS, '', ()), {'ns': ours})
             results.add(workloads.Job('row', workloads.UNIT, '', ()), {'ns': unit})
         self.assertEqual(results.units('row'), 3)
+
+    def test_threads_are_compared_with_processes_of_the_same_row(self):
+        results = goals.Results()
+        for threads, processes in ((110, 100), (240, 200), (130, 100)):
+            results.add(workloads.Job('row', workloads.OURS, '', ()), {'cpu_ns': threads})
+            results.add(workloads.Job('row', workloads.PROCESSES, '', ()), {'cpu_ns': processes})
+        self.assertEqual(results.effort('row'), 1.2)
 
     def test_one_missed_limit_of_a_row_is_its_verdict(self):
         row = workloads.Row('row', ('mixed',), most=3, calls=0.2)
@@ -110,7 +134,7 @@ class Whole(unittest.TestCase):
         self.assertGreater(same['rivals_ns']['glibc'], 0)
         found = {goal['name']: goal for goal in told['goals']}
         self.assertIsNotNone(found['waiting, to live bytes: busy device, ramps']['value'])
-        self.assertGreater(found['processor time of 8 threads, a device each, to one']['value'], 0)
+        self.assertGreater(found['processor time of 8 threads, a device each, to 8 processes']['value'], 0)
         self.assertIsNotNone(found['no CUDA: time more']['value'])
         self.assertIsNotNone(found['p99.99 of 1 000 000 frees, beyond glibc\'s']['value'])
         self.assertGreater(found['given by peers: 8 processes']['value'], 0)

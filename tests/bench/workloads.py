@@ -11,6 +11,8 @@ OURS = 'ours'
 PAGED = 'paged'  # the same library, on pages instead of segments
 # Its preload where the device has nothing to do: a driver that answers at once, as CUB's runtime does.
 IDLE = 'ours on an idle device'
+# Of a row of threads with a device each: as many processes of one thread at the same time.
+PROCESSES = 'processes'
 # What the library's own free blocks and page map take without all the rest.
 BARE = 'bare'
 CUBS = ('cub', 'cub-pow2', 'cub-8x')
@@ -92,8 +94,12 @@ class Job:
     conf: str = None
     cores: int = 1
     once: bool = False
+    processes: int = 0  # 0: one, else so many at the same time, of one core each
 
     def run(self, programs):
+        if self.processes:
+            return programs.run_together(self.processes, self.program, self.arguments, self.preload,
+                                         self.plan, self.conf)
         return programs.run(self.program, self.arguments, self.preload, self.plan, self.conf,
                             self.cores)
 
@@ -126,6 +132,10 @@ def row_jobs(row, preloads, share):
                      allocator_of(column), workload)
         yield Job(row.name, column, 'bench', arguments, preloads[row.preload_of(column)], row.plan,
                   row.conf if column == OURS else None, row.threads, row.count)
+    if '-d' in row.what:
+        yield Job(row.name, PROCESSES, 'bench',
+                  ('-s', shares(row, OURS, share), allocator_of(OURS), row.what[-1]),
+                  preloads[row.preload_of(OURS)], row.plan, row.conf, processes=row.threads)
 
 
 def latency_job(preloads, share):
