@@ -93,8 +93,7 @@ uint64_t cm_device_of_kernel(CUfunction function, CUcontext ctx)
 		return cm_device_of_context((uintptr_t)ctx);
 	if (function && cm_real.cuFuncGetModule(&module, function) != CUDA_SUCCESS)
 		return CM_ALL_DEVICES;
-	return device_of_current() |
-	       (function ? get(modules, (uintptr_t)module) : 0);
+	return device_of_current() | (function ? get(modules, (uintptr_t)module) : 0);
 }
 
 /* ---- graphs ---- */
