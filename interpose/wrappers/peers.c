@@ -48,7 +48,7 @@ CUresult cm_wrap_cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 {
 	struct cm_cache *cache;
 	CUdevice device;
-	CUresult res;
+	CUresult res, opened;
 
 	if (!cm_hook_enter())
 		return cm_real.cuCtxEnablePeerAccess(peer, flags);
@@ -57,9 +57,13 @@ CUresult cm_wrap_cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 	if (cache)
 		cm_cache_mark_shared(cache, (uintptr_t)peer);
 	res = cm_real.cuCtxEnablePeerAccess(peer, flags);
-	if (res == CUDA_SUCCESS && cm_real.cuCtxGetDevice(&device) == CUDA_SUCCESS &&
-	    device < CM_DEVICES_MAX)
-		res = open_pages(peer, device);
+	/* If it was given already, the thread that asked for it may not have opened the pages. */
+	if ((res == CUDA_SUCCESS || res == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) &&
+	    cm_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device < CM_DEVICES_MAX) {
+		opened = open_pages(peer, device);
+		if (opened != CUDA_SUCCESS)
+			res = opened;
+	}
 	if (res == CUDA_SUCCESS)
 		cm_record_cause(CM_CAUSE_PEERS, "cuCtxEnablePeerAccess", true);
 	cm_hook_leave();

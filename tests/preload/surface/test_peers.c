@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Two devices, of which one reaches the memory of the other. */
+#include <pthread.h>
+
 #include "tests/preload/surface/surface.h"
 #include "tests/unit/cmocka_all.h"
 
@@ -108,6 +110,41 @@ static void play_closed_pages(void)
 	CM_MUST(is_open_to(1, block) && is_open_to(1, block + 30 * MIB - 1));
 }
 
+static struct {
+	CUcontext first, second;
+	CUdeviceptr block;
+} asked;
+
+/* Access is there, says the driver, and so it is. */
+static void *ask_again(void *arg)
+{
+	(void)arg;
+	OK(cuCtxSetCurrent(asked.second));
+	CM_MUST(cuCtxEnablePeerAccess(asked.first, 0) == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+	must_reach(asked.block);
+	return NULL;
+}
+
+static void let_ask_again(void *arg)
+{
+	pthread_t thread;
+
+	CM_MUST(!pthread_create(&thread, NULL, ask_again, arg));
+	CM_MUST(!pthread_join(thread, NULL));
+}
+
+/* Another thread asks for access when the driver has given it, and the library has not done its
+ * part. */
+static void play_peers_asked_twice(void)
+{
+	asked.first = cm_open(0);
+	asked.block = cm_get(3 * MIB);
+	asked.second = cm_open(1);
+	cudasim_interrupt(2, let_ask_again, NULL);
+	OK(cuCtxEnablePeerAccess(asked.first, 0));
+	must_reach(asked.block);
+}
+
 /* Pages are left as they are: work that was submitted before may be on its way. */
 static void play_pages_stay_open(void)
 {
@@ -151,6 +188,7 @@ static const struct cm_role roles[] = {
 	{"peers_first", play_peers_first},
 	{"peers_in_a_capture", play_peers_in_a_capture},
 	{"closed_pages", play_closed_pages},
+	{"peers_asked_twice", play_peers_asked_twice},
 	{"pages_stay_open", play_pages_stay_open},
 	{"peer_copy", play_peer_copy},
 	{NULL, NULL},
@@ -160,6 +198,8 @@ CM_PLAY(work_of_a_peer_holds_a_block_back, "peers", "", "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(memory_is_reached_by_who_was_let_in_before, "peers_first", "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(a_capture_keeps_no_peer_out, "peers_in_a_capture", "CUDASIM=devices:2")
 CM_PLAY(a_page_that_stays_closed_is_heard_of, "closed_pages", "expandable_segments:True",
+	"CUDASIM=devices:2")
+CM_PLAY(pages_are_open_to_who_asks_meanwhile, "peers_asked_twice", "expandable_segments:True",
 	"CUDASIM=devices:2")
 CM_PLAY(pages_stay_open_to_a_peer, "pages_stay_open", "expandable_segments:True",
 	"CUDASIM=devices:2")
@@ -172,6 +212,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(memory_is_reached_by_who_was_let_in_before),
 		CM_PLAY_TEST(a_capture_keeps_no_peer_out),
 		CM_PLAY_TEST(a_page_that_stays_closed_is_heard_of),
+		CM_PLAY_TEST(pages_are_open_to_who_asks_meanwhile),
 		CM_PLAY_TEST(pages_stay_open_to_a_peer),
 		CM_PLAY_TEST(a_copy_between_devices_is_safe),
 	};
