@@ -228,6 +228,7 @@ struct cm_heap_row {
 #define CM_HEAP_USED     1u
 #define CM_HEAP_DRAINING 2u /* caching has stopped: sticky error, or its memory was shared */
 #define CM_HEAP_SHARED   4u /* others can access its memory: no ordered barrier */
+#define CM_HEAP_NAMED    8u /* another device's work named its memory at the last slow request */
 
 /* One option as it is in effect; text, so that a tool of another age can still print it. */
 struct cm_option_row {

@@ -170,6 +170,7 @@ enum cm_cause {
 	CM_CAUSE_PEERS,   /* peer access was given: no ordered barrier */
 	CM_CAUSE_NAMED,   /* memory was named to other devices: it gets no ordered barrier */
 	CM_CAUSE_EXACT,   /* placement:exact: memory may be shared with other processes */
+	CM_CAUSE_CAPTURE, /* a stream is being captured; gone when no capture is left */
 	CM_CAUSE_COUNT
 };
 #define CM_CAUSE_ROOM 7

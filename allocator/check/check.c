@@ -352,11 +352,12 @@ static bool check_epochs(struct walk *walk, const struct cm_heap *heap)
 
 static bool check_state(struct walk *walk, const struct cm_heap *heap)
 {
+	const uint32_t flags = cm_heap_flags(heap) & ~(CM_HEAP_SHARED | CM_HEAP_NAMED);
 	const enum cm_heap_state state = cm_heap_state(heap);
 
 	if ((heap->ctx != 0) != (state != CM_STATE_UNUSED))
 		return cm_why_set(&walk->why, "heap %u is in use in one place only", heap->index);
-	return (cm_heap_flags(heap) & ~CM_HEAP_SHARED) == cm_heap_flags_of(state) ||
+	return flags == cm_heap_flags_of(state) ||
 	       cm_why_set(&walk->why, "heap %u is in state %u, its flags are %#x", heap->index,
 			  state, cm_heap_flags(heap));
 }

@@ -129,9 +129,19 @@ static bool may_lay_barrier(struct cm_heap *heap)
 	return heap->can & CM_CAN_CTX_EVENTS && waits_for_its_own_alone(heap);
 }
 
+/* For `cudamemstat show`, which cannot see it otherwise. */
+static void tell_if_named(struct cm_heap *heap, bool named)
+{
+	if (named != ((cm_heap_flags(heap) & CM_HEAP_NAMED) != 0))
+		__atomic_fetch_xor(&heap->row->flags, CM_HEAP_NAMED, __ATOMIC_RELAXED);
+}
+
 bool cm_epoch_may_order_event_locked(struct cm_heap *heap)
 {
-	return heap->cache->policy.reuse == CM_REUSE_BARRIER && may_lay_barrier(heap);
+	const bool may = heap->cache->policy.reuse == CM_REUSE_BARRIER && may_lay_barrier(heap);
+
+	tell_if_named(heap, !may && cm_reach_is_named_event_locked(heap->device));
+	return may;
 }
 
 bool cm_epoch_is_waited_for_event_locked(struct cm_heap *heap)

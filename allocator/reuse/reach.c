@@ -13,10 +13,20 @@ bool cm_reach_has_event_locked(const struct cm_device *device, const struct cm_d
 	       cm_device_is_shared(device);
 }
 
+bool cm_reach_is_named_event_locked(const struct cm_device *device)
+{
+	uint32_t i, n = atomic_load_explicit(&device->cache->devices, memory_order_acquire);
+
+	assert(cm_lock_is_held(&device->cache->event_lock));
+	for (i = 0; i < n; i++)
+		if (cm_reach_is_open(&device->reach[i]))
+			return true;
+	return false;
+}
+
 bool cm_reach_is_alone_event_locked(const struct cm_heap *heap)
 {
 	struct cm_device *device = heap->device;
-	uint32_t i, n = atomic_load_explicit(&device->cache->devices, memory_order_acquire);
 	const struct cm_heap *each;
 	uint32_t at = 0;
 
@@ -27,10 +37,7 @@ bool cm_reach_is_alone_event_locked(const struct cm_heap *heap)
 	while ((each = cm_device_next_heap(device, &at)))
 		if (each != heap || cm_heap_flags(each) & CM_HEAP_SHARED)
 			return false;
-	for (i = 0; i < n; i++)
-		if (cm_reach_is_open(&device->reach[i]))
-			return false;
-	return true;
+	return !cm_reach_is_named_event_locked(device);
 }
 
 struct cm_reach *cm_reach_open_event_locked(struct cm_device *device, const struct cm_device *by,

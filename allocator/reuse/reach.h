@@ -29,6 +29,9 @@ bool cm_reach_has_event_locked(const struct cm_device *device, const struct cm_d
  * context holds back all of it. */
 bool cm_reach_is_alone_event_locked(const struct cm_heap *heap);
 
+/* Whether work of another device that names memory of the device may be under way. */
+bool cm_reach_is_named_event_locked(const struct cm_device *device);
+
 /* Finds the open relation by which contexts of the device `by` reach memory of the device. Sets
  * *ret_number to the number of the last submission that events recorded from now on cover. NULL:
  * none is open, or a submission is under way, which such events may not cover. */

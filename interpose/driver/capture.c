@@ -13,9 +13,12 @@
 #include "interpose/core/unusual.h"
 #include "interpose/driver/current.h"
 #include "interpose/driver/graph_kernels.h"
+#include "interpose/stacks/record.h"
 #include "interpose/symbols/hooks.h"
 
 #define STREAMS_MAX 256
+
+#define BEGUN_BY "cuStreamBeginCapture" /* or a newer form of it */
 
 /*
  * `cm_captures` counts the program's captures, `calls_inside` our own driver calls that must not
@@ -78,7 +81,12 @@ static void announce_capture(void)
 static void withdraw_capture(void)
 {
 	atomic_fetch_sub(&cm_process.unusual, 1);
-	atomic_fetch_sub(&cm_captures, 1);
+	if (atomic_fetch_sub(&cm_captures, 1) > 1)
+		return;
+	cm_record_cause_ended(CM_CAUSE_CAPTURE);
+	/* The next one, of another thread, may have found the cause told. */
+	if (atomic_load(&cm_captures))
+		cm_record_cause(CM_CAUSE_CAPTURE, BEGUN_BY, false);
 }
 
 /* The handle that names a stream for both kinds of functions: only 0 means two streams.
@@ -225,6 +233,7 @@ static CUresult finish_begin(CUresult res, CUstream stream, bool per_thread, CUg
 	if (graph)
 		cm_graph_kernels_add(graph, capture.devices);
 	put_capture(&capture);
+	cm_record_cause(CM_CAUSE_CAPTURE, BEGUN_BY, true);
 	return res;
 }
 

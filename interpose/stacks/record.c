@@ -119,7 +119,8 @@ void cm_record_cause(enum cm_cause cause, const char *by, bool has_stack)
 	const char *none = NULL;
 
 	if (!atomic_load(&recorder.started)) {
-		if (has_stack)
+		/* A kept stack stays; that of a capture would outlive it. */
+		if (has_stack && cause != CM_CAUSE_CAPTURE)
 			cm_record_keep_stack(cause, by);
 		(void)atomic_compare_exchange_strong(&early_cause[cause], &none, by);
 		/* The recorder may have started in between, and have published what was noted. */
@@ -129,6 +130,13 @@ void cm_record_cause(enum cm_cause cause, const char *by, bool has_stack)
 		publish_cause(cause, by,
 			      has_stack ? cm_record_capture_now() : early_stack(cause, by));
 	}
+}
+
+void cm_record_cause_ended(enum cm_cause cause)
+{
+	atomic_store(&early_cause[cause], NULL);
+	if (atomic_load(&recorder.started))
+		__atomic_store_n(&recorder.record->cause[cause], 0, __ATOMIC_SEQ_CST);
 }
 
 static void publish_python(void)

@@ -326,6 +326,7 @@ static bool serve_less(struct maker *maker, const char *kind)
 		for (i = 0; i < CM_CAUSE_ROOM; i++)
 			header->record.cause[i] = UINT64_MAX - i;
 		header->record.cause[CM_CAUSE_STOPPED] = 0;
+		header->record.cause[CM_CAUSE_CAPTURE] = 0;
 		header->record.cause[CM_CAUSE_PEERS] = cm_cause_pack(99, 998);
 		*(uint64_t *)cm_region_row(maker->region, CM_TABLE_STACK, 998) = UINT64_MAX;
 		*(char *)cm_region_row(maker->region, CM_TABLE_TEXT, 99) = '\033';

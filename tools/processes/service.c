@@ -21,6 +21,7 @@ struct facts {
 	uint32_t contexts;
 	uint32_t draining;
 	bool shared;
+	bool named;
 	char mode[sizeof(((struct cm_option_row *)0)->value)];
 	char reuse[sizeof(((struct cm_option_row *)0)->value)];
 	char sync[sizeof(((struct cm_option_row *)0)->value)];
@@ -62,6 +63,7 @@ static void read_contexts(struct cm_reader *reader, uint32_t device, struct fact
 		facts->contexts++;
 		facts->draining += (row.flags & CM_HEAP_DRAINING) != 0;
 		facts->shared |= (row.flags & CM_HEAP_SHARED) != 0;
+		facts->named |= (row.flags & CM_HEAP_NAMED) != 0;
 	}
 }
 
@@ -93,6 +95,10 @@ static bool is_forwarded(const struct facts *facts, struct cm_service *service)
 	}
 	if (facts->cause[CM_CAUSE_STOPPED]) {
 		add(service, CM_CAUSE_STOPPED, "caching has stopped");
+		return true;
+	}
+	if (facts->cause[CM_CAUSE_CAPTURE]) {
+		add(service, CM_CAUSE_CAPTURE, "a stream is being captured");
 		return true;
 	}
 	if (facts->contexts && facts->draining == facts->contexts) {
@@ -135,6 +141,8 @@ static bool is_asked_for(const struct facts *facts, struct cm_service *service)
 		add(service, CM_CAUSE_PEERS, "peer access was given");
 	if (facts->shared && service->reasons == before)
 		add(service, CM_CAUSE_COUNT, "others can access the memory");
+	if (facts->named)
+		add(service, CM_CAUSE_COUNT, "work of another device names its memory");
 	return service->reasons > before;
 }
 

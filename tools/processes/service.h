@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Which service a process gets on a device (docs/service.md), and what took another one away. It
- * follows from the region: options, driver, contexts, and the causes that the library has left. It
- * does not say what ends by itself: a capture, and work of another device that names the memory.
+ * follows from the region: options, driver, contexts, and the causes that the library has left.
+ * That work of another device names the memory is as of the last request that was not a hit.
  */
 #ifndef CM_TOOLS_PROCESSES_SERVICE_H
 #define CM_TOOLS_PROCESSES_SERVICE_H
@@ -14,7 +14,7 @@
 #include "tools/processes/collect.h"
 #include "tools/snapshot/causes.h"
 
-#define CM_SERVICE_REASONS 4
+#define CM_SERVICE_REASONS 6
 
 struct cm_service_reason {
 	char text[128];

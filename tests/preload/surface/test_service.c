@@ -337,6 +337,76 @@ static void play_shown_apart(void)
 	CM_MUST(strstr(said, "\n  memory may be shared with other processes: WORLD_SIZE\n"));
 }
 
+__attribute__((noinline)) static void begin_capture(CUstream stream)
+{
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	cudasim_reset_counters(); /* keeps the call from being the last one */
+}
+
+/* The second capture begins while the first one is there, and another one after both. */
+static void play_shown_capture(void)
+{
+	static char said[SHOWN_BYTES];
+	CUstream stream, beside;
+	CUgraph graph;
+
+	cm_open(0);
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	OK(cuStreamCreate(&beside, CU_STREAM_NON_BLOCKING));
+	(void)cm_get(LARGE);
+	begin_capture(stream);
+	show("", said);
+	CM_MUST(strstr(said, "\nservice: reuse by the driver\n"
+			     "  a stream is being captured: cuStreamBeginCapture\n    at "));
+	CM_MUST(strstr(said, "begin_capture") || strstr(said, "test_surface_service+0x"));
+	begin_capture(beside);
+	OK(cuStreamEndCapture(stream, &graph));
+	show("", said);
+	CM_MUST(strstr(said, "\nservice: reuse by the driver\n"));
+	OK(cuStreamEndCapture(beside, &graph));
+	show("", said);
+	CM_MUST(strstr(said, "\nservice: reuse by barrier, placement pieces\n"));
+	begin_capture(stream);
+	show("", said);
+	CM_MUST(strstr(said, "\nservice: reuse by the driver\n"));
+}
+
+/* A request that is no hit, since what is freed is still in use. */
+static void request_behind_work(void)
+{
+	CUdeviceptr addr = cm_get(64 * MIB);
+
+	OK(cuMemsetD8Async(addr, 1, 64 * MIB, NULL));
+	OK(cuMemFree_v2(addr));
+	OK(cuMemFree_v2(cm_get(64 * MIB)));
+}
+
+static void play_shown_named(void)
+{
+	static const char named[] = "\nservice: reuse by event, placement pieces\n"
+				    "  work of another device names its memory\n";
+	static char said[SHOWN_BYTES];
+	static volatile uint32_t flag;
+	CUcontext first = cm_open(0);
+	CUdeviceptr of_first = cm_get(LARGE), of_second;
+	CUstream stream;
+
+	cm_open(1);
+	of_second = cm_get(LARGE);
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	cm_launch_hold(cm_load_hold(), stream, of_second, 512, &flag);
+	OK(cuMemsetD8Async(of_first, 1, LARGE, stream));
+	OK(cuCtxSetCurrent(first));
+	request_behind_work();
+	show("", said);
+	CM_MUST(strstr(said, named));
+	flag = 1;
+	OK(cuStreamSynchronize(stream));
+	request_behind_work();
+	show("", said);
+	CM_MUST(!strstr(said, "names its memory"));
+}
+
 static void open_apart(void)
 {
 	CM_MUST(dlmopen(LM_ID_NEWLM, getenv("LOOSE"), RTLD_NOW));
@@ -439,6 +509,8 @@ static const struct cm_role roles[] = {
 	{"shown_apart", play_shown_apart},
 	{"shown_early", play_shown_early},
 	{"shown_all", play_shown_all},
+	{"shown_capture", play_shown_capture},
+	{"shown_named", play_shown_named},
 	{"apart_by_hand", play_apart_by_hand},
 	{NULL, NULL},
 };
@@ -483,6 +555,8 @@ CM_PLAY(access_that_takes_the_barrier_is_shown, "shown_peers", "", "CUDASIM=devi
 CM_PLAY(access_before_the_start_is_shown_with_its_stack, "shown_early", "", "CUDASIM=devices:2")
 CM_PLAY(a_registration_before_the_start_is_shown_with_its_stack, "shown_all", "", NULL)
 CM_PLAY(what_takes_it_before_the_start_is_shown, "shown_apart", "", "WORLD_SIZE=8")
+CM_PLAY(a_capture_is_shown, "shown_capture", "", NULL)
+CM_PLAY(work_of_another_device_is_shown, "shown_named", "", "CUDASIM=devices:2")
 CM_PLAY(a_profiler_sees_all, "forwarded", "", "NVTX_INJECTION64_PATH=/tool")
 
 int main(int argc, char **argv)
@@ -517,6 +591,8 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_call_that_takes_the_barrier_is_shown),
 		CM_PLAY_TEST(access_that_takes_the_barrier_is_shown),
 		CM_PLAY_TEST(what_takes_it_before_the_start_is_shown),
+		CM_PLAY_TEST(a_capture_is_shown),
+		CM_PLAY_TEST(work_of_another_device_is_shown),
 		CM_PLAY_TEST(access_before_the_start_is_shown_with_its_stack),
 		CM_PLAY_TEST(a_registration_before_the_start_is_shown_with_its_stack),
 		CM_PLAY_TEST(a_profiler_sees_all),
