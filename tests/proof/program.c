@@ -119,18 +119,24 @@ static void put_host_reads(uint64_t seed, struct proof_op *ops, size_t count)
 	}
 }
 
+/* Every second block is freed at once, and its memory is soon asked for again. */
 static void put_lending(uint64_t seed, struct proof_op *ops, size_t count)
 {
-	uint64_t state = seed ^ 2;
+	uint64_t state = seed ^ 2, slot;
 	size_t i;
 
-	for (i = 0; i < count; i++)
-		if (draw(&state) % LENDS_EVERY == 0)
-			ops[i] = (struct proof_op){.thread = ops[i].thread,
-						   .kind = PROOF_OP_lend,
-						   .arg = {draw_argument(&state, NULL, 's'),
-							   draw_argument(&state, NULL, 'c'),
-							   draw_argument(&state, NULL, 'n')}};
+	for (i = 0; i + 1 < count; i++) {
+		if (draw(&state) % LENDS_EVERY)
+			continue;
+		slot = draw_argument(&state, NULL, 's');
+		ops[i] = (struct proof_op){.thread = ops[i].thread,
+					   .kind = PROOF_OP_lend,
+					   .arg = {slot, draw_argument(&state, NULL, 'c'),
+						   draw_argument(&state, NULL, 'n')}};
+		if (draw(&state) % 2)
+			ops[i + 1] = (struct proof_op){
+				.thread = ops[i].thread, .kind = PROOF_OP_free, .arg = {slot}};
+	}
 }
 
 void proof_generate(uint64_t seed, struct proof_op *ops, const struct proof_run *run)
