@@ -33,6 +33,8 @@ ROW = 'hit path'
 LIBRARY = 'libcudamem_measured.so'
 # valgrind cannot reserve as many addresses as the bench asks for.
 PLAN = 'memory:32G,guard:off'
+# On a busy machine a run takes seconds, after which idle memory would return to the driver.
+CONF = 'decay_seconds:off'
 # Workloads, with the shares of them that are played.
 PAIRS = {
     'same size, 1 KiB': ('same:1K', 4, 8),
@@ -94,7 +96,7 @@ def count(programs, workload, share, *options, conf=''):
         out = os.path.join(folder, 'callgrind')
         env = {key: value for key, value in os.environ.items() if not key.startswith('CUDAMEM')}
         env.update(LD_PRELOAD=f'{programs.path(LIBRARY)}:{programs.path("libbench_instant.so")}',
-                   CUDASIM=PLAN, CUDAMEM_CONF=f'region_dir:{folder},{conf}')
+                   CUDASIM=PLAN, CUDAMEM_CONF=f'region_dir:{folder},{CONF},{conf}')
         command = ['valgrind', '--quiet', '--tool=callgrind', '--dump-instr=yes',
                    f'--callgrind-out-file={out}', *options, programs.path('bench'), '-s', str(share),
                    'driver', workload]
