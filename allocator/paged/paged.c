@@ -47,37 +47,37 @@ static struct cm_paged *reserve(struct cm_heap *heap)
 
 /* The device's range. If there is none, `fresh` becomes it, unless it is NULL. False: the context
  * is gone. */
-static bool find_range(struct cm_paged_wish *wish, enum cm_pool pool, struct cm_paged *fresh)
+static bool find_range(struct cm_paged_request *request, enum cm_pool pool, struct cm_paged *fresh)
 {
-	struct cm_device *device = wish->heap->device;
+	struct cm_device *device = request->heap->device;
 	bool stands;
 
 	cm_lock_acquire(&device->lock);
-	stands = cm_paged_stands_locked(wish);
+	stands = cm_paged_stands_locked(request);
 	if (stands && fresh)
 		device->paged[pool] = fresh;
 	if (stands)
-		wish->paged = device->paged[pool];
+		request->paged = device->paged[pool];
 	cm_lock_release(&device->lock);
 	return stands;
 }
 
 /* The same; reserves a range if there is none. -EAGAIN: the context is gone; -ENOENT: no range can
  * be reserved. */
-static int find_or_reserve(struct cm_paged_wish *wish, enum cm_pool pool)
+static int find_or_reserve(struct cm_paged_request *request, enum cm_pool pool)
 {
 	struct cm_paged *fresh;
 
-	if (!find_range(wish, pool, NULL))
+	if (!find_range(request, pool, NULL))
 		return -EAGAIN;
-	if (wish->paged)
+	if (request->paged)
 		return 0;
-	fresh = reserve(wish->heap);
+	fresh = reserve(request->heap);
 	if (!fresh)
 		return -ENOENT;
-	if (find_range(wish, pool, fresh))
+	if (find_range(request, pool, fresh))
 		return 0;
-	cm_paged_return_range(wish->heap->device, fresh);
+	cm_paged_return_range(request->heap->device, fresh);
 	return -EAGAIN;
 }
 
@@ -119,10 +119,10 @@ static void steal_from_pool(struct cm_heap *heap, struct cm_paged *growing, enum
 
 /* Pages that no work can touch, up to the number that the place lacks; none while a barrier has not
  * been passed. */
-static void steal(const struct cm_paged_wish *wish, const struct cm_paged_place *place,
+static void steal(const struct cm_paged_request *request, const struct cm_paged_place *place,
 		  struct cm_paged_stolen *stolen)
 {
-	struct cm_heap *heap = wish->heap;
+	struct cm_heap *heap = request->heap;
 	struct cm_cache *cache = heap->cache;
 	enum cm_pool pool;
 
@@ -130,15 +130,13 @@ static void steal(const struct cm_paged_wish *wish, const struct cm_paged_place 
 	cm_lock_acquire(&cache->event_lock);
 	if (cm_fence_is_complete_event_locked(cm_heap_ordered(heap), heap->device)) {
 		cm_lock_acquire(&heap->device->lock);
-		if (cm_paged_stands_locked(wish))
+		if (cm_paged_stands_locked(request))
 			for (pool = CM_POOL_SMALL; pool < CM_POOL_COUNT; pool++)
-				steal_from_pool(heap, wish->paged, pool, place, stolen);
+				steal_from_pool(heap, request->paged, pool, place, stolen);
 		cm_lock_release(&heap->device->lock);
 	}
 	cm_lock_release(&cache->event_lock);
 }
-
-/* --- growing ------------------------------------------------------------------------------ */
 
 /* --- from other contexts ------------------------------------------------------------------ */
 
@@ -157,39 +155,39 @@ struct offer {
 };
 
 /* Keeps the offer of fewer pages. */
-static void look_at_block(const struct cm_paged_wish *wish, struct cm_heap *lender, uint32_t index,
-			  struct offer *best)
+static void look_at_block(const struct cm_paged_request *request, struct cm_heap *lender,
+			  uint32_t index, struct offer *best)
 {
-	const struct cm_cache *cache = wish->heap->cache;
+	const struct cm_cache *cache = request->heap->cache;
 	struct cm_paged_span pages;
 
 	if (!(cache->segment[cache->block[index].segment].flags & CM_SEGMENT_PAGED))
 		return;
-	pages = cm_paged_whole_pages_locked(cache, wish->paged, &cache->block[index],
-					    cm_paged_pages_of(wish->size));
-	if (pages.count >= cm_paged_pages_of(wish->size) &&
+	pages = cm_paged_whole_pages_locked(cache, request->paged, &cache->block[index],
+					    cm_paged_pages_of(request->size));
+	if (pages.count >= cm_paged_pages_of(request->size) &&
 	    (!best->lender || pages.count < best->pages.count))
 		*best = (struct offer){lender, index, pages};
 }
 
 /* The same for the tightest free blocks of another context. */
-static void look_at_lender(const struct cm_paged_wish *wish, struct cm_heap *lender,
+static void look_at_lender(const struct cm_paged_request *request, struct cm_heap *lender,
 			   struct offer *best)
 {
-	const struct cm_bins *bins = &lender->bins[cm_size_pool(wish->size)];
-	const uint32_t pages = cm_paged_pages_of(wish->size);
+	const struct cm_bins *bins = &lender->bins[cm_size_pool(request->size)];
+	const uint32_t pages = cm_paged_pages_of(request->size);
 	uint32_t bin = cm_bins_next(bins, cm_bins_of(pages * PAGE >> CM_GRAIN_SHIFT));
 	uint32_t looks = LOOKS, index;
 
 	for (; bin < CM_BINS_COUNT; bin = cm_bins_next(bins, bin + 1))
 		for (index = bins->head[bin]; index; index = bins->block[index].link_next) {
-			look_at_block(wish, lender, index, best);
+			look_at_block(request, lender, index, best);
 			if (!--looks || (best->lender && best->pages.count == pages))
 				return;
 		}
 }
 
-static struct offer find_offer_locked(const struct cm_paged_wish *wish,
+static struct offer find_offer_locked(const struct cm_paged_request *request,
 				      const struct cm_paged_heaps *idle)
 {
 	struct offer best = {.lender = NULL};
@@ -197,29 +195,29 @@ static struct offer find_offer_locked(const struct cm_paged_wish *wish,
 	uint32_t at = 0;
 
 	/* Its pages are open to all devices to which the lender's are. */
-	while ((lender = cm_device_next_heap(wish->heap->device, &at)))
-		if (lender != wish->heap && cm_paged_has_heap(idle, lender) &&
-		    !(wish->heap->open_to & ~lender->open_to))
-			look_at_lender(wish, lender, &best);
+	while ((lender = cm_device_next_heap(request->heap->device, &at)))
+		if (lender != request->heap && cm_paged_has_heap(idle, lender) &&
+		    !(request->heap->open_to & ~lender->open_to))
+			look_at_lender(request, lender, &best);
 	return best;
 }
 
 /* The pages change hands, and the request is served. The driver is not called: its counters stay
  * as they were. */
-static int take_offer_locked(const struct cm_paged_wish *wish, const struct offer *offer,
+static int take_offer_locked(const struct cm_paged_request *request, const struct offer *offer,
 			     struct cm_paged_stolen *stolen)
 {
-	struct cm_device_row *row = wish->heap->device->row;
+	struct cm_device_row *row = request->heap->device->row;
 	struct cm_paged_place place = {.pages = offer->pages};
 	uint32_t block;
 	int err;
 
-	if (!cm_paged_stands_locked(wish) || cm_heap_drains(wish->heap) ||
-	    !cm_paged_cut_locked(offer->lender, wish->paged, offer->block, offer->pages, stolen))
+	if (!cm_paged_stands_locked(request) || cm_heap_drains(request->heap) ||
+	    !cm_paged_cut_locked(offer->lender, request->paged, offer->block, offer->pages, stolen))
 		return -ENOENT;
-	place.left = cm_paged_run_before(wish->paged, offer->pages.first);
-	place.right = cm_paged_run_at(wish->paged, offer->pages.first + offer->pages.count);
-	err = cm_paged_enter_locked(wish, &place, &block);
+	place.left = cm_paged_run_before(request->paged, offer->pages.first);
+	place.right = cm_paged_run_at(request->paged, offer->pages.first + offer->pages.count);
+	err = cm_paged_enter_locked(request, &place, &block);
 	if (err)
 		return err;
 	*stolen = (struct cm_paged_stolen){.parts = 0};
@@ -227,19 +225,19 @@ static int take_offer_locked(const struct cm_paged_wish *wish, const struct offe
 	cm_counters_count(row, CM_SCALAR_num_device_alloc, -1);
 	cm_counters_count(row, CM_SCALAR_num_device_free, -1);
 	cm_counters_end(row);
-	return cm_heap_take_block_locked(wish->heap, block, wish->size, wish->bytes,
-					 CM_SCALAR_cache_hits, wish->ret_addr);
+	return cm_heap_take_block_locked(request->heap, block, request->size, request->bytes,
+					 CM_SCALAR_cache_hits, request->ret_addr);
 }
 
 /* What other contexts have freed is made ready if their work is done, as only their own requests
  * do it otherwise. */
-static void poll_lenders_event_locked(const struct cm_paged_wish *wish)
+static void poll_lenders_event_locked(const struct cm_paged_request *request)
 {
 	struct cm_heap *lender;
 	uint32_t at = 0;
 
-	while ((lender = cm_device_next_heap(wish->heap->device, &at))) {
-		if (lender == wish->heap || cm_heap_pending_bytes(lender) < PAGE ||
+	while ((lender = cm_device_next_heap(request->heap->device, &at))) {
+		if (lender == request->heap || cm_heap_pending_bytes(lender) < PAGE ||
 		    !(lender->can & CM_CAN_CTX_EVENTS) || cm_heap_is_suspended(lender))
 			continue;
 		(void)cm_epoch_close_event_locked(lender);
@@ -253,31 +251,33 @@ static void poll_lenders_event_locked(const struct cm_paged_wish *wish)
  * (reach.h), but for what is ready behind a barrier. On a full device none change hands: there all
  * that is idle goes back first, and lies where it is needed then. -ENOENT: there are none.
  */
-static int adopt(const struct cm_paged_wish *wish)
+static int adopt(const struct cm_paged_request *request)
 {
-	struct cm_cache *cache = wish->heap->cache;
-	struct cm_device *device = wish->heap->device;
+	struct cm_cache *cache = request->heap->cache;
+	struct cm_device *device = request->heap->device;
 	struct cm_paged_stolen stolen = {.parts = 0};
 	struct cm_paged_heaps idle;
 	struct offer offer;
 	int err = -ENOENT;
 
 	if (atomic_load_explicit(&cache->contexts, memory_order_relaxed) == 1 ||
-	    CM_WITH_LOCK(&device->lock, cm_fragmentation_is_full_locked(wish->heap)))
+	    CM_WITH_LOCK(&device->lock, cm_fragmentation_is_full_locked(request->heap)))
 		return -ENOENT;
 	cm_lock_acquire(&cache->event_lock);
-	poll_lenders_event_locked(wish);
+	poll_lenders_event_locked(request);
 	cm_paged_find_idle_event_locked(device, &idle);
 	cm_lock_acquire(&device->lock);
-	offer = find_offer_locked(wish, &idle);
+	offer = find_offer_locked(request, &idle);
 	if (offer.lender)
-		err = take_offer_locked(wish, &offer, &stolen);
+		err = take_offer_locked(request, &offer, &stolen);
 	cm_lock_release(&device->lock);
 	cm_lock_release(&cache->event_lock);
 	/* If no rows are left for them. */
 	(void)cm_paged_give_back(device, &stolen);
 	return err;
 }
+
+/* --- growing ------------------------------------------------------------------------------ */
 
 static bool is_to_be_packed(struct cm_heap *heap, uint64_t size)
 {
@@ -286,34 +286,34 @@ static bool is_to_be_packed(struct cm_heap *heap, uint64_t size)
 }
 
 /* A spared ready block, if it touches at most so many pages. */
-static int take_spared(const struct cm_paged_wish *wish, uint64_t most)
+static int take_spared(const struct cm_paged_request *request, uint64_t most)
 {
-	struct cm_heap *heap = wish->heap;
+	struct cm_heap *heap = request->heap;
 	uint32_t block = 0;
 	int err;
 
 	cm_lock_acquire(&heap->device->lock);
-	if (cm_paged_stands_locked(wish))
-		block = cm_fragmentation_find_reserved_locked(heap, wish->size, most);
-	err = cm_heap_take_block_locked(heap, block, wish->size, wish->bytes, CM_SCALAR_cache_hits,
-					wish->ret_addr);
+	if (cm_paged_stands_locked(request))
+		block = cm_fragmentation_find_reserved_locked(heap, request->size, most);
+	err = cm_heap_take_block_locked(heap, block, request->size, request->bytes,
+					CM_SCALAR_cache_hits, request->ret_addr);
 	cm_lock_release(&heap->device->lock);
 	return err;
 }
 
 /* Allocates from the mapped pages. -EBUSY: another thread was faster. */
-static int take_mapped(const struct cm_paged_wish *wish, const struct cm_paged_place *place)
+static int take_mapped(const struct cm_paged_request *request, const struct cm_paged_place *place)
 {
-	struct cm_heap *heap = wish->heap;
+	struct cm_heap *heap = request->heap;
 	uint32_t block;
 	int err;
 
 	cm_lock_acquire(&heap->device->lock);
-	err = cm_paged_enter_locked(wish, place, &block);
+	err = cm_paged_enter_locked(request, place, &block);
 	if (!err &&
-	    cm_heap_take_block_locked(heap, block, wish->size, wish->bytes, CM_SCALAR_cache_misses,
-				      wish->ret_addr) &&
-	    cm_heap_take_locked(heap, wish->size, wish->bytes, wish->ret_addr))
+	    cm_heap_take_block_locked(heap, block, request->size, request->bytes,
+				      CM_SCALAR_cache_misses, request->ret_addr) &&
+	    cm_heap_take_locked(heap, request->size, request->bytes, request->ret_addr))
 		err = -EBUSY;
 	cm_lock_release(&heap->device->lock);
 	return err;
@@ -334,32 +334,32 @@ static void note_outcome(struct cm_heap *heap, const struct cm_paged_place *plac
 /* Adds pages at the place where `size` bytes lack the fewest, and allocates them. On a card that
  * fills up, at the place where they touch the fewest, unless a ready block has such a place.
  * -EBUSY: another thread was faster. */
-static int add_pages(const struct cm_paged_wish *wish)
+static int add_pages(const struct cm_paged_request *request)
 {
-	struct cm_heap *heap = wish->heap;
+	struct cm_heap *heap = request->heap;
 	const uint64_t start = heap->cache->ops->now_ns();
 	struct cm_paged_stolen stolen = {.parts = 0};
-	bool packed = is_to_be_packed(heap, wish->size);
+	bool packed = is_to_be_packed(heap, request->size);
 	struct cm_paged_place place;
 	int err;
 
-	if (!cm_paged_choose_place(wish, packed, &place))
+	if (!cm_paged_choose_place(request, packed, &place))
 		return -ENOENT;
-	if (packed && !take_spared(wish, place.touched))
+	if (packed && !take_spared(request, place.touched))
 		return 0;
 	if (moves_pages(heap, place.pages.count))
-		steal(wish, &place, &stolen);
+		steal(request, &place, &stolen);
 	if (packed && stolen.pages < place.pages.count) {
 		/* No page is created for the sake of a spared block. */
-		if (!take_spared(wish, UINT64_MAX)) {
+		if (!take_spared(request, UINT64_MAX)) {
 			(void)cm_paged_give_back(heap->device, &stolen);
 			return 0;
 		}
 		packed = stolen.pages != 0;
 	}
 	/* The stolen pages may have been in the run that the place is joined to. */
-	err = cm_paged_choose_place(wish, packed, &place)
-		      ? cm_paged_map(heap, wish->paged, place.pages, &stolen)
+	err = cm_paged_choose_place(request, packed, &place)
+		      ? cm_paged_map(heap, request->paged, place.pages, &stolen)
 		      : -ENOENT;
 	(void)cm_paged_give_back(heap->device, &stolen);
 	cm_device_count(heap->device, CM_SCALAR_driver_alloc_ns,
@@ -368,26 +368,26 @@ static int add_pages(const struct cm_paged_wish *wish)
 		note_outcome(heap, &place, packed, err);
 	if (err)
 		return err;
-	err = take_mapped(wish, &place);
+	err = take_mapped(request, &place);
 	if (err && err != -EBUSY)
-		cm_paged_unmap(heap->device, wish->paged, place.pages);
+		cm_paged_unmap(heap->device, request->paged, place.pages);
 	return err;
 }
 
 int cm_paged_alloc(struct cm_heap *heap, uint64_t ctx, uint64_t size, uint64_t bytes,
 		   uint64_t *ret_addr)
 {
-	struct cm_paged_wish wish = {
+	struct cm_paged_request request = {
 		.heap = heap, .ctx = ctx, .size = size, .bytes = bytes, .ret_addr = ret_addr};
 	struct cm_device *device = heap->device;
 	int err, tries = TRIES;
 
 	cm_lock_acquire(&device->paging);
-	err = find_or_reserve(&wish, cm_size_pool(size));
-	if (!err && !adopt(&wish))
+	err = find_or_reserve(&request, cm_size_pool(size));
+	if (!err && !adopt(&request))
 		tries = 0;
 	while (!err && tries--) {
-		err = add_pages(&wish);
+		err = add_pages(&request);
 		if (err != -EBUSY)
 			break;
 		err = tries ? 0 : -ENOENT;

@@ -110,18 +110,18 @@ static void fit_gap(const struct cm_paged *paged, const struct gap *gap, uint64_
 }
 
 /* The best place for the request, see consider. */
-static bool choose_locked(const struct cm_paged_wish *wish, bool packed,
+static bool choose_locked(const struct cm_paged_request *request, bool packed,
 			  struct cm_paged_place *ret_place)
 {
-	struct cm_heap *heap = wish->heap;
-	struct cm_paged *paged = wish->paged;
+	struct cm_heap *heap = request->heap;
+	struct cm_paged *paged = request->paged;
 	const struct cm_block *block = heap->cache->block; /* row 0 has no bytes */
 	struct gap gap = {.left = 0};
 	uint32_t at = 0;
 
 	*ret_place = (struct cm_paged_place){.left = 0};
 	/* The pages of a request that is larger than the range may not be counted in 32 bits. */
-	if (!cm_paged_stands_locked(wish) || wish->size > paged->bytes)
+	if (!cm_paged_stands_locked(request) || request->size > paged->bytes)
 		return false;
 	for (;;) {
 		for (gap.pages.first = at; at < paged->top && !paged->page[at].handle; at++)
@@ -131,7 +131,7 @@ static bool choose_locked(const struct cm_paged_wish *wish, bool packed,
 		if (gap.pages.count) {
 			gap.tail = block[cm_paged_free_tail(heap, paged, gap.left)].size;
 			gap.head = block[cm_paged_free_head(heap, gap.right)].size;
-			fit_gap(paged, &gap, wish->size, packed, ret_place);
+			fit_gap(paged, &gap, request->size, packed, ret_place);
 		}
 		if (at >= paged->top)
 			return ret_place->pages.count != 0;
@@ -145,19 +145,20 @@ static bool choose_locked(const struct cm_paged_wish *wish, bool packed,
 	}
 }
 
-bool cm_paged_choose_place(const struct cm_paged_wish *wish, bool packed,
+bool cm_paged_choose_place(const struct cm_paged_request *request, bool packed,
 			   struct cm_paged_place *ret_place)
 {
-	return CM_WITH_LOCK(&wish->heap->device->lock, choose_locked(wish, packed, ret_place));
+	return CM_WITH_LOCK(&request->heap->device->lock,
+			    choose_locked(request, packed, ret_place));
 }
 
 /* Enters the mapped pages; *ret_block is the free block that contains them. -EAGAIN: meanwhile the
  * context was destroyed, or caching has stopped. */
-int cm_paged_enter_locked(const struct cm_paged_wish *wish, const struct cm_paged_place *place,
-			  uint32_t *ret_block)
+int cm_paged_enter_locked(const struct cm_paged_request *request,
+			  const struct cm_paged_place *place, uint32_t *ret_block)
 {
-	struct cm_heap *heap = wish->heap;
-	struct cm_paged *paged = wish->paged;
+	struct cm_heap *heap = request->heap;
+	struct cm_paged *paged = request->paged;
 	const uint32_t flags = paged == heap->device->paged[CM_POOL_SMALL] ? CM_SEGMENT_SMALL : 0;
 	struct cm_cache *cache = heap->cache;
 	uint64_t addr = cm_paged_addr_of(paged, place->pages.first),
@@ -165,7 +166,7 @@ int cm_paged_enter_locked(const struct cm_paged_wish *wish, const struct cm_page
 	uint32_t end = place->pages.first + place->pages.count;
 	int err;
 
-	if (!cm_paged_stands_locked(wish) || cm_heap_drains(heap))
+	if (!cm_paged_stands_locked(request) || cm_heap_drains(heap))
 		return -EAGAIN;
 	cm_lock_acquire(&cache->tables);
 	err = cm_page_map_add(&cache->pages, addr, bytes, heap->device->index, flags);

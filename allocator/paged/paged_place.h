@@ -13,7 +13,7 @@
 #include "allocator/paged/paged_moves.h"
 
 /* A request that no ready block of its context serves. */
-struct cm_paged_wish {
+struct cm_paged_request {
 	struct cm_heap *heap;
 	uint64_t ctx;
 	struct cm_paged *paged; /* where its memory is to be */
@@ -36,9 +36,9 @@ static inline uint32_t cm_paged_pages_of(uint64_t bytes)
 }
 
 /* False: the context is gone, and the heap is unused or another context's. */
-static inline bool cm_paged_stands_locked(const struct cm_paged_wish *wish)
+static inline bool cm_paged_stands_locked(const struct cm_paged_request *request)
 {
-	return wish->ctx && wish->heap->ctx == wish->ctx;
+	return request->ctx && request->heap->ctx == request->ctx;
 }
 
 /* The run whose first page this is, 0: the page is in none, and lost or about to be unmapped. */
@@ -59,12 +59,12 @@ uint32_t cm_paged_free_head(struct cm_heap *heap, uint32_t run);
 
 /* The best place for the request: if `packed` where it touches the fewest pages, else where it
  * lacks the fewest. False: there is none, or the context is gone. The device's lock is not held. */
-bool cm_paged_choose_place(const struct cm_paged_wish *wish, bool packed,
+bool cm_paged_choose_place(const struct cm_paged_request *request, bool packed,
 			   struct cm_paged_place *ret_place);
 
 /* Enters the mapped pages of a place; *ret_block is the free block that contains them. -EAGAIN:
  * meanwhile the context was destroyed, or caching has stopped. -ENOSPC: no rows are left. */
-int cm_paged_enter_locked(const struct cm_paged_wish *wish, const struct cm_paged_place *place,
-			  uint32_t *ret_block);
+int cm_paged_enter_locked(const struct cm_paged_request *request,
+			  const struct cm_paged_place *place, uint32_t *ret_block);
 
 #endif
