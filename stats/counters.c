@@ -13,6 +13,21 @@ void cm_counters_lift_peaks(struct cm_device_row *row, enum cm_pool pool)
 		cm_counters_raise(row, pool, stat, 0);
 }
 
+/* From the first family on, a row is counters of one width up to what says whose shard it is. */
+#define COUNTERS_BYTES \
+	(offsetof(struct cm_device_row, first_shard) - offsetof(struct cm_device_row, stat))
+
+void cm_device_row_add(struct cm_device_row *sum, const struct cm_device_row *row)
+{
+	int64_t *to = (void *)((char *)sum + offsetof(struct cm_device_row, stat));
+	const int64_t *from = (const void *)((const char *)row +
+					     offsetof(struct cm_device_row, stat));
+	size_t i;
+
+	for (i = 0; i < COUNTERS_BYTES / sizeof(*to); i++)
+		to[i] = cm_wrap_add(to[i], from[i]);
+}
+
 static void reset_peaks(struct cm_stat4 *stat, uint32_t n)
 {
 	uint32_t i;

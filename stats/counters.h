@@ -309,6 +309,12 @@ static inline void cm_ring_add(const struct cm_ring *ring, uint64_t *next, enum 
 	cm_event_end(row, number);
 }
 
+/*
+ * Adds the counters of a further shard to those of the device's first one; the rest of *sum stays.
+ * Both are copies, or guarded by their locks. Sums wrap, as a reader's values are foreign.
+ */
+void cm_device_row_add(struct cm_device_row *sum, const struct cm_device_row *row);
+
 /* torch.cuda.reset_peak_memory_stats: every peak becomes the current value. */
 void cm_counters_reset_peak(struct cm_device_row *row);
 /* torch.cuda.reset_accumulated_memory_stats: allocated and freed, and all counters, become 0. */

@@ -20,7 +20,7 @@
 #include "stats/layout_record.h"
 
 #define CM_LAYOUT_MAJOR 1
-#define CM_LAYOUT_MINOR 0
+#define CM_LAYOUT_MINOR 1
 /* "cudamem" and a zero byte, little endian; stored last, so that a reader that sees it sees all. */
 #define CM_LAYOUT_MAGIC UINT64_C(0x006d656d61647563)
 
@@ -87,7 +87,13 @@ enum cm_uncached_kind {
 };
 #define CM_UNCACHED_ROOM 12
 
-/* One device. Guarded by the sequence lock `seq`: odd while the owner writes (stats/counters.h). */
+/*
+ * One shard of a device: most devices have one. The figures of a device are the sums over its rows
+ * (cm_device_row_add), peaks included: the writer moves parts of a peak between the rows, so that
+ * their sum is the device's. What describes the device or counts its contexts stands in its first
+ * row: later rows repeat ordinal, uuid, name and pci. Guarded by the sequence lock `seq`: odd while
+ * the owner writes (stats/counters.h).
+ */
 struct cm_device_row {
 	uint32_t seq;
 	uint32_t flags;  /* CM_DEVICE_* */
@@ -108,6 +114,8 @@ struct cm_device_row {
 	int64_t scalar[CM_SCALAR_ROOM];
 	struct cm_stat4 other_bytes[CM_UNCACHED_ROOM];
 	struct cm_stat4 other_count[CM_UNCACHED_ROOM];
+	uint32_t first_shard; /* row + 1 of the device's first shard; 0: this is the first */
+	uint32_t reserved;
 };
 
 #define CM_DEVICE_USED      1u /* the row is filled */

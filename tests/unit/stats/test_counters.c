@@ -123,6 +123,52 @@ static void the_books_are_open_while_seq_is_odd(void **state)
 	assert_int_equal(row.seq, 6);
 }
 
+/* Every counter once, so that none can be left out. */
+static void the_rows_of_a_device_add_up(void **state)
+{
+	static struct cm_device_row sum, add;
+	int64_t *value = (void *)&add.stat;
+	const int64_t *is = (const void *)&sum.stat;
+	const size_t values = (offsetof(struct cm_device_row, first_shard) -
+			       offsetof(struct cm_device_row, stat)) /
+			      sizeof(*value);
+	size_t i;
+
+	(void)state;
+	memset(&add, 0xff, sizeof(add));
+	for (i = 0; i < values; i++)
+		value[i] = (int64_t)i + 1;
+	sum.event_next = 7;
+	sum.heaps = 1;
+	sum.first_shard = 0;
+	sum.stat[CM_POOL_ALL].peak[0] = 100;
+	cm_device_row_add(&sum, &add);
+	assert_int_equal(is[0], 1);
+	assert_int_equal(sum.stat[CM_POOL_ALL].peak[0], 100 + 16 + 1);
+	cm_device_row_add(&sum, &add);
+	for (i = 0; i < values; i++)
+		assert_int_equal(is[i], 2 * ((int64_t)i + 1) + (i == 16 ? 100 : 0));
+	assert_int_equal(sum.event_next, 7);
+	assert_int_equal(sum.heaps, 1);
+	assert_int_equal(sum.free_bytes, 0);
+	assert_int_equal(sum.first_shard, 0);
+	assert_int_equal(sum.reserved, 0);
+	assert_int_equal(sum.stat1[0].current, 2 * add.stat1[0].current);
+	assert_int_equal(sum.other_count[CM_UNCACHED_ROOM - 1].freed,
+			 2 * add.other_count[CM_UNCACHED_ROOM - 1].freed);
+}
+
+static void sums_of_rows_wrap(void **state)
+{
+	static struct cm_device_row sum, add;
+
+	(void)state;
+	sum.scalar[0] = INT64_MAX;
+	add.scalar[0] = 1;
+	cm_device_row_add(&sum, &add);
+	assert_true(sum.scalar[0] == INT64_MIN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -132,6 +178,8 @@ int main(void)
 		cmocka_unit_test_setup(a_reset_of_peaks_takes_all_of_them_to_the_present, setup),
 		cmocka_unit_test_setup(a_reset_of_totals_leaves_the_present_and_the_peaks, setup),
 		cmocka_unit_test_setup(the_books_are_open_while_seq_is_odd, setup),
+		cmocka_unit_test(the_rows_of_a_device_add_up),
+		cmocka_unit_test(sums_of_rows_wrap),
 	};
 
 	return cmocka_run_group_tests_name("counters", tests, NULL, NULL);
