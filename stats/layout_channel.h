@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+/* A device row is that of the device's first shard, and means all its shards. */
 enum cm_command_code {
 	CM_COMMAND_NONE,
 	CM_COMMAND_EMPTY_CACHE, /* arg 0: device row, or ~0 for all; result 0: bytes returned */

@@ -198,17 +198,17 @@ struct cm_record {
 	uint32_t context;     /* enum cm_context */
 	uint32_t stacks;      /* enum cm_stacks */
 	uint32_t depth;       /* frames kept of a stack, of each kind */
-	uint64_t max_entries; /* of a ring that are to be shown, the youngest */
+	uint64_t max_entries; /* of a device that are to be shown, the youngest */
 	uint64_t stack_words; /* of CM_TABLE_STACK in use, word 0 included */
 	uint64_t text_bytes;  /* of CM_TABLE_TEXT in use, byte 0 included */
 	uint64_t stack_count; /* different stacks in the table */
 	uint64_t stacks_lost; /* not recorded: the table was full, or the module map locked */
 	uint64_t texts_lost;
 	uint64_t modules_lost;
-	uint32_t generation;           /* of the module map */
-	uint16_t python;               /* enum cm_python */
-	uint16_t python_minor;         /* of its version 3.minor */
-	uint64_t devices;              /* with events: whose, a bit a row; 0: of all */
+	uint32_t generation;   /* of the module map */
+	uint16_t python;       /* enum cm_python */
+	uint16_t python_minor; /* of its version 3.minor */
+	uint64_t devices;      /* with events: whose, a bit a row of a first shard; 0: all */
 	uint64_t cause[CM_CAUSE_ROOM]; /* by enum cm_cause; 0: none */
 };
 

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,14 +20,6 @@
  * compresses, keep no zeros. A quarter of a second of work.
  */
 #define HOLES_MAX (UINT64_C(256) << 20)
-/*
- * A busy writer changes a row some 30 times while it is copied, but is interrupted a few hundred
- * times a second for longer than a copy takes: so many tries meet such a moment almost surely, and
- * take 20 ms at most. A writer that stands still in the middle of a change will not go on.
- */
-#define TRIES       40000
-#define TRIES_STILL 2000
-
 /* What options size is bounded as they are; for the others there is room for builds to come. */
 static const uint32_t rows_max[CM_TABLE_COUNT] = {
 	[CM_TABLE_OPTION] = 1u << 10,
@@ -268,6 +259,11 @@ int cm_reader_refresh(struct cm_reader *reader)
 	return err;
 }
 
+int cm_reader_read_at(const struct cm_reader *reader, uint64_t offset, void *to, size_t bytes)
+{
+	return read_at(reader->fd, offset, to, bytes);
+}
+
 int cm_reader_read(struct cm_reader *reader, enum cm_table table, uint32_t first, uint32_t count,
 		   void *rows, size_t row_bytes)
 {
@@ -289,68 +285,6 @@ int cm_reader_read(struct cm_reader *reader, enum cm_table table, uint32_t first
 		memset(out + copied, 0, row_bytes - copied);
 	}
 	return 0;
-}
-
-/*
- * Copies a row that starts with its sequence number, between two equal, even values of it. The
- * number is the first word of the copy, and pread copies upwards; the system calls keep the two
- * readings apart.
- */
-static int read_row(struct cm_reader *reader, uint64_t offset, void *row, size_t bytes,
-		    bool *ret_torn)
-{
-	uint32_t before, after, last = 0, tries, still = 0;
-	int err;
-
-	for (tries = 0; tries < TRIES && still < TRIES_STILL; tries++) {
-		err = read_at(reader->fd, offset, row, bytes);
-		if (err)
-			return err;
-		memcpy(&before, row, sizeof(before));
-		err = read_at(reader->fd, offset, &after, sizeof(after));
-		if (err)
-			return err;
-		if (before == after && !(before & 1)) {
-			*ret_torn = false;
-			return 0;
-		}
-		still = after == last ? still + 1 : 0;
-		last = after;
-		if (still > TRIES_STILL / 2)
-			(void)sched_yield();
-	}
-	*ret_torn = true;
-	return 0;
-}
-
-int cm_reader_read_device(struct cm_reader *reader, uint32_t index, struct cm_device_row *ret_row,
-			  bool *ret_torn)
-{
-	const struct cm_table_row *table = &reader->header.table[CM_TABLE_DEVICE];
-	struct cm_device_row *row = &reader->row;
-	bool torn;
-	int err;
-
-	if (index >= table->rows || index >= CM_DEVICES_MAX || table->stride < sizeof(row->seq))
-		return -ERANGE;
-	memset(row, 0, sizeof(*row));
-	err = read_row(reader, table->offset + (uint64_t)index * table->stride, row,
-		       sizeof(*row) < table->stride ? sizeof(*row) : table->stride, &torn);
-	if (err)
-		return err;
-	if (!(row->flags & CM_DEVICE_USED))
-		return -ENOENT;
-	row->name[sizeof(row->name) - 1] = '\0';
-	row->pci[sizeof(row->pci) - 1] = '\0';
-	*ret_row = *row;
-	*ret_torn = torn;
-	return 0;
-}
-
-int cm_reader_read_host(struct cm_reader *reader, struct cm_host_row *ret_row, bool *ret_torn)
-{
-	return read_row(reader, offsetof(struct cm_header, host), ret_row, sizeof(*ret_row),
-			ret_torn);
 }
 
 int cm_reader_read_option(struct cm_reader *reader, uint32_t index, struct cm_option_row *ret_row)

@@ -29,10 +29,11 @@ enum cm_life {
 };
 
 struct cm_reader {
-	struct cm_header header;  /* checked copy; texts end with a zero byte, and what the record
+	struct cm_header header;    /* checked copy; texts end with a zero byte, and what the record
 				  * says of tables in use is no more than their rows */
-	uint64_t bytes;           /* of the file, when it was opened */
-	struct cm_device_row row; /* the one that is being read */
+	uint64_t bytes;             /* of the file, when it was opened */
+	struct cm_device_row row;   /* of the device that is being read: the sum over its shards */
+	struct cm_device_row shard; /* one of these */
 	int fd;
 	uid_t owner; /* of the file, as the kernel says */
 	pid_t pid;   /* in our PID namespace; 0: not visible from it */
@@ -68,10 +69,33 @@ int cm_reader_refresh(struct cm_reader *reader);
 int cm_reader_read(struct cm_reader *reader, enum cm_table table, uint32_t first, uint32_t count,
 		   void *rows, size_t row_bytes);
 
+/* Copies bytes of the file as they are. -EIO: it ends before. */
+int cm_reader_read_at(const struct cm_reader *reader, uint64_t offset, void *to, size_t bytes);
+
+/* Which rows of the device table belong together. */
+struct cm_shard_map {
+	/* By row: that of its device's first shard; CM_DEVICES_MAX: it belongs to no device. */
+	uint8_t first[CM_DEVICES_MAX];
+};
+
+/* Adds a row; the rows before it have been added. A row that names no first shard before it, which
+ * only a damaged region has, belongs to no device. */
+void cm_shard_map_add(struct cm_shard_map *map, uint32_t index, const struct cm_device_row *row);
+/* All rows. -EIO. */
+int cm_reader_read_shards(struct cm_reader *reader, struct cm_shard_map *ret_map);
+
+/* The row of a device, which a segment or a heap names by that of one of its shards.
+ * CM_DEVICES_MAX: there is none. */
+static inline uint32_t cm_shard_map_device(const struct cm_shard_map *map, uint32_t row)
+{
+	return row < CM_DEVICES_MAX ? map->first[row] : CM_DEVICES_MAX;
+}
+
 /*
- * Copies the counters of a device, consistently. *ret_torn: the writer never paused, or stopped in
- * the middle of a change, so values may differ by the requests in flight. -ENOENT: the row is
- * unused. -ERANGE, -EIO.
+ * Copies the counters of the device whose first shard is row `index`, consistently: the sum over
+ * its shards at one moment, events included. *ret_torn: the writers never paused together, or one
+ * stopped in the middle of a change, so values may differ by the requests in flight. -ENOENT: the
+ * row is unused, or a later shard. -ERANGE, -EIO.
  */
 int cm_reader_read_device(struct cm_reader *reader, uint32_t index, struct cm_device_row *ret_row,
 			  bool *ret_torn);

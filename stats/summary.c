@@ -85,8 +85,8 @@ struct place {
 	uint8_t pool;
 };
 
-static int read_places(struct cm_reader *reader, union chunk *chunk, struct place *places,
-		       struct cm_survey *survey)
+static int read_places(struct cm_reader *reader, const struct cm_shard_map *map, union chunk *chunk,
+		       struct place *places, struct cm_survey *survey)
 {
 	const uint32_t rows = reader->header.table[CM_TABLE_SEGMENT].rows;
 	uint32_t first, n, i;
@@ -101,15 +101,15 @@ static int read_places(struct cm_reader *reader, union chunk *chunk, struct plac
 		for (i = 0; i < n; i++) {
 			const struct cm_segment *segment = &chunk->segment[i];
 			const bool used = (segment->flags & CM_SEGMENT_USED) &&
-					  !(segment->flags & CM_SEGMENT_HOST) &&
-					  segment->device < CM_DEVICES_MAX;
+					  !(segment->flags & CM_SEGMENT_HOST);
+			const uint32_t device = used ? cm_shard_map_device(map, segment->device)
+						     : CM_DEVICES_MAX;
 
-			places[first + i].device = (uint8_t)(used ? segment->device
-								  : CM_DEVICES_MAX);
+			places[first + i].device = (uint8_t)device;
 			places[first + i].pool = segment->flags & CM_SEGMENT_SMALL ? CM_POOL_SMALL
 										   : CM_POOL_LARGE;
-			if (used && segment->flags & CM_SEGMENT_NAMED)
-				survey->named_bytes[segment->device] += segment->size;
+			if (device < CM_DEVICES_MAX && segment->flags & CM_SEGMENT_NAMED)
+				survey->named_bytes[device] += segment->size;
 		}
 	}
 	return 0;
@@ -159,6 +159,7 @@ static int survey_blocks(struct cm_reader *reader, union chunk *chunk, const str
 
 int cm_survey_create(struct cm_reader *reader, struct cm_survey **ret_survey)
 {
+	struct cm_shard_map map;
 	struct cm_survey *survey;
 	struct place *places;
 	union chunk *chunk;
@@ -168,7 +169,9 @@ int cm_survey_create(struct cm_reader *reader, struct cm_survey **ret_survey)
 	places = calloc(reader->header.table[CM_TABLE_SEGMENT].rows + (size_t)1, sizeof(*places));
 	chunk = malloc(sizeof(*chunk));
 	if (survey && places && chunk)
-		err = read_places(reader, chunk, places, survey);
+		err = cm_reader_read_shards(reader, &map);
+	if (!err)
+		err = read_places(reader, &map, chunk, places, survey);
 	if (!err)
 		err = survey_blocks(reader, chunk, places, survey);
 	free(chunk);

@@ -58,6 +58,7 @@ struct cm_survey_pool {
 };
 
 struct cm_survey {
+	/* By row of the device's first shard. */
 	struct cm_survey_pool pool[CM_DEVICES_MAX][CM_POOL_COUNT];
 	uint64_t named_bytes[CM_DEVICES_MAX]; /* in segments that were named to other devices */
 };

@@ -2,7 +2,7 @@
 /*
  * The counters of the region: the writer's side is stats/counters.h, as it is on machines that do
  * not keep stores in order. The reader is another process that copies upwards by system calls: it
- * looks at word after word as stats/reader.c does, between two readings of the number.
+ * looks at word after word as stats/reader_counters.c does, between two readings of the number.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -47,6 +47,17 @@ static void open_region(struct fixture *f)
 	assert_int_equal(cm_reader_open(f->region->path, &f->reader, why), 0);
 }
 
+/* `first_shard` as in the row. */
+static void add_device(struct fixture *f, uint32_t index, uint32_t first_shard)
+{
+	struct cm_device_row *row;
+
+	assert_int_equal(cm_region_commit(f->region, CM_TABLE_DEVICE, index + 1), 0);
+	row = cm_region_row(f->region, CM_TABLE_DEVICE, index);
+	row->flags = CM_DEVICE_USED;
+	row->first_shard = first_shard;
+}
+
 static struct cm_segment *add_segment(struct fixture *f, uint32_t index, uint32_t device,
 				      uint32_t flags)
 {
@@ -152,6 +163,8 @@ static void the_survey_sorts_blocks_by_device_and_pool(void **state)
 	struct fixture *f = *state;
 	struct cm_survey *survey;
 
+	add_device(f, 0, 0);
+	add_device(f, 1, 0);
 	(void)add_segment(f, 1, 0, CM_SEGMENT_SMALL);
 	(void)add_block(f, 1, 1, 512, CM_BLOCK_FREE);
 	(void)add_block(f, 2, 1, 1024, CM_BLOCK_LIVE);
@@ -176,6 +189,41 @@ static void the_survey_sorts_blocks_by_device_and_pool(void **state)
 	assert_int_equal(survey->pool[0][CM_POOL_ALL].free_blocks, 3);
 	assert_int_equal(survey->pool[0][CM_POOL_ALL].pending_blocks, 1);
 	assert_int_equal(survey->pool[1][CM_POOL_ALL].largest_free, 1 << 20);
+	cm_survey_destroy(survey);
+}
+
+static void the_survey_counts_shards_as_their_device(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_survey *survey;
+
+	add_device(f, 0, 0);
+	add_device(f, 1, 0);
+	add_device(f, 2, 2);
+	add_device(f, 3, 2);
+	add_device(f, 4, 5); /* itself: damaged */
+	(void)add_segment(f, 1, 0, 0);
+	(void)add_block(f, 1, 1, 512, CM_BLOCK_FREE);
+	(void)add_segment(f, 2, 2, CM_SEGMENT_NAMED);
+	(void)add_block(f, 2, 2, 1024, CM_BLOCK_FREE);
+	(void)add_segment(f, 3, 1, 0);
+	(void)add_block(f, 3, 3, 4096, CM_BLOCK_FREE);
+	(void)add_segment(f, 4, 3, CM_SEGMENT_SMALL | CM_SEGMENT_NAMED);
+	(void)add_block(f, 4, 4, 2048, CM_BLOCK_FREE);
+	(void)add_block(f, 5, 4, 512, CM_BLOCK_PENDING);
+	(void)add_segment(f, 5, 4, CM_SEGMENT_NAMED);
+	(void)add_block(f, 6, 5, 1 << 20, CM_BLOCK_FREE);
+	open_region(f);
+	assert_int_equal(cm_survey_create(f->reader, &survey), 0);
+	assert_int_equal(survey->pool[0][CM_POOL_ALL].free_bytes, 512);
+	assert_int_equal(survey->pool[1][CM_POOL_ALL].free_bytes, 4096 + 1024 + 2048);
+	assert_int_equal(survey->pool[1][CM_POOL_SMALL].free_bytes, 2048);
+	assert_int_equal(survey->pool[1][CM_POOL_ALL].largest_free, 4096);
+	assert_int_equal(survey->pool[1][CM_POOL_ALL].pending_blocks, 1);
+	assert_int_equal(survey->named_bytes[0], 0);
+	assert_int_equal(survey->named_bytes[1], 1024 + 2560);
+	assert_int_equal(survey->pool[2][CM_POOL_ALL].free_blocks, 0);
+	assert_int_equal(survey->pool[4][CM_POOL_ALL].free_blocks, 0);
 	cm_survey_destroy(survey);
 }
 
@@ -223,6 +271,7 @@ int main(void)
 		cmocka_unit_test(managed_memory_is_not_counted_as_the_devices),
 		cmocka_unit_test(rates_of_nothing_are_told_apart_from_zero),
 		TEST(the_survey_sorts_blocks_by_device_and_pool),
+		TEST(the_survey_counts_shards_as_their_device),
 		TEST(blocks_are_walked_as_long_as_they_tile_the_segment),
 	};
 
