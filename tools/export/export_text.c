@@ -212,7 +212,7 @@ static int put_csv_event(FILE *file, const struct cm_snapshot *snapshot,
 		      event->number, cm_image_time(snapshot->image, event->tick), action,
 		      device->outside ? cm_uncached_name(event->pool) : "",
 		      event->action == CM_ACTION_OOM ? UINT64_C(0) : event->addr, event->size,
-		      event->thread, (unsigned)event->heap);
+		      event->thread, (unsigned)cm_snapshot_context(snapshot, event->heap));
 	if (event->action == CM_ACTION_OOM && event->addr != CM_FREE_UNKNOWN)
 		(void)fprintf(file, "%" PRIu64, event->addr);
 	(void)putc(',', file);

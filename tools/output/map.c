@@ -106,9 +106,13 @@ static size_t load_segments(struct cm_reader *reader, uint32_t device, struct cm
 {
 	const uint32_t rows = reader->header.table[CM_TABLE_SEGMENT].rows;
 	struct cm_segment chunk[CHUNK_ROWS], *found = NULL, *more;
+	struct cm_shard_map map;
 	size_t count = 0;
 	uint32_t first, n, i;
 
+	*ret = NULL;
+	if (cm_reader_read_shards(reader, &map))
+		return 0;
 	for (first = 0; first < rows; first += n) {
 		n = rows - first < CHUNK_ROWS ? rows - first : CHUNK_ROWS;
 		if (cm_reader_read(reader, CM_TABLE_SEGMENT, first, n, chunk, sizeof(chunk[0])))
@@ -119,7 +123,8 @@ static size_t load_segments(struct cm_reader *reader, uint32_t device, struct cm
 		found = more;
 		for (i = 0; i < n; i++)
 			if ((chunk[i].flags & CM_SEGMENT_USED) &&
-			    !(chunk[i].flags & CM_SEGMENT_HOST) && chunk[i].device == device)
+			    !(chunk[i].flags & CM_SEGMENT_HOST) &&
+			    cm_shard_map_device(&map, chunk[i].device) == device)
 				found[count++] = chunk[i];
 	}
 	*ret = found;

@@ -10,7 +10,7 @@
 
 #include "stats/reader.h"
 
-/* Prints the segments of a device, by its row in the table: the largest ones, or all. */
+/* Prints the segments of a device, by the row of its first shard: the largest ones, or all. */
 void cm_map_print(struct cm_reader *reader, uint32_t device, bool all);
 
 #endif

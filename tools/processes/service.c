@@ -18,6 +18,7 @@
 struct facts {
 	const uint64_t *cause;
 	uint64_t driver_version;
+	uint32_t shards;
 	uint32_t contexts;
 	uint32_t draining;
 	bool shared;
@@ -49,21 +50,29 @@ static void read_options(struct cm_reader *reader, struct facts *facts)
 				memcpy(wanted[j].value, row.value, sizeof(row.value));
 }
 
+/* Each context has a heap in the first shard; those of later ones are further heaps of it. */
 static void read_contexts(struct cm_reader *reader, uint32_t device, struct facts *facts)
 {
 	const uint32_t rows = reader->header.table[CM_TABLE_HEAP].rows;
+	struct cm_shard_map map;
 	struct cm_heap_row row;
 	uint32_t i;
 
+	if (cm_reader_read_shards(reader, &map))
+		return;
+	for (i = 0; i < CM_DEVICES_MAX; i++)
+		facts->shards += cm_shard_map_device(&map, i) == device;
 	for (i = 0; i < rows; i++) {
 		if (cm_reader_read(reader, CM_TABLE_HEAP, i, 1, &row, sizeof(row)))
 			return;
-		if (!(row.flags & CM_HEAP_USED) || row.device != device)
+		if (!(row.flags & CM_HEAP_USED) || cm_shard_map_device(&map, row.device) != device)
+			continue;
+		facts->shared |= (row.flags & CM_HEAP_SHARED) != 0;
+		facts->named |= (row.flags & CM_HEAP_NAMED) != 0;
+		if (row.device != device)
 			continue;
 		facts->contexts++;
 		facts->draining += (row.flags & CM_HEAP_DRAINING) != 0;
-		facts->shared |= (row.flags & CM_HEAP_SHARED) != 0;
-		facts->named |= (row.flags & CM_HEAP_NAMED) != 0;
 	}
 }
 
@@ -169,6 +178,7 @@ void cm_service_find(const struct cm_process *process, uint32_t device, uint64_t
 	*ret_service = (struct cm_service){.placement = NULL};
 	read_options(process->reader, &facts);
 	read_contexts(process->reader, device, &facts);
+	ret_service->shards = facts.shards;
 	if (is_forwarded(&facts, ret_service))
 		return;
 	if (!is_waited_for(&facts, ret_service) && !is_asked_for(&facts, ret_service)) {
@@ -209,13 +219,16 @@ static void print_stack(const struct cm_causes *causes, const struct cm_snap_sta
 void cm_service_print(const struct cm_service *service, const struct cm_causes *causes)
 {
 	const struct cm_snap_stack *stack;
+	char shards[24] = "";
 	const char *by;
 	size_t i;
 
-	cm_line(stdout, "         ", "service: reuse by %s%s%s%s",
+	if (service->shards > 1)
+		(void)snprintf(shards, sizeof(shards), ", %u shards", (unsigned)service->shards);
+	cm_line(stdout, "         ", "service: reuse by %s%s%s%s%s",
 		!strcmp(service->reuse, "driver") ? "the " : "", service->reuse,
 		service->placement ? ", placement " : "",
-		service->placement ? service->placement : "");
+		service->placement ? service->placement : "", shards);
 	for (i = 0; i < service->reasons; i++) {
 		by = by_of(&service->reason[i], causes);
 		cm_line(stdout, "    ", "  %s%s%s", service->reason[i].text, *by ? ": " : "", by);
@@ -237,6 +250,7 @@ void cm_service_json(struct cm_json *json, const struct cm_service *service,
 		cm_json_text(json, "placement", service->placement);
 	else
 		cm_json_null(json, "placement");
+	cm_json_unsigned(json, "shards", service->shards);
 	cm_json_array(json, "reasons");
 	for (i = 0; i < service->reasons; i++) {
 		reason = &service->reason[i];

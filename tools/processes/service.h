@@ -26,9 +26,10 @@ struct cm_service {
 	const char *placement; /* "pieces", "pages", "exact"; NULL: nothing is cached */
 	struct cm_service_reason reason[CM_SERVICE_REASONS];
 	size_t reasons;
+	uint32_t shards; /* of the device */
 };
 
-/* Of a row of the device table; `named_bytes` as in struct cm_survey. */
+/* Of a device, by the row of its first shard; `named_bytes` as in struct cm_survey. */
 void cm_service_find(const struct cm_process *process, uint32_t device, uint64_t named_bytes,
 		     struct cm_service *ret_service);
 

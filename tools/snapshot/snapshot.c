@@ -5,10 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stats/counters.h"
 #include "tools/snapshot/lines.h"
+#include "tools/snapshot/rings.h"
 #include "tools/snapshot/stacks.h"
 
-#define EARLY_TICKS 65536 /* see order_times */
+/* More heaps than a process has: a damaged region has bounded work, too. */
+#define MAIN_HEAPS 4096
 
 static const char *const action_names[CM_ACTION_COUNT] = {
 	[CM_ACTION_NONE] = "none",
@@ -52,14 +55,31 @@ const char *cm_segment_pool_name(const struct cm_segment *segment)
 /* The index of the device of a segment; snapshot->devices: none. */
 static size_t device_of(const struct cm_snapshot *snapshot, const struct cm_segment *segment)
 {
+	const uint32_t index = cm_shard_map_device(&snapshot->shards, segment->device);
 	size_t i;
 
 	if (segment->flags & CM_SEGMENT_HOST)
 		return snapshot->devices - 1;
 	for (i = 0; i + 1 < snapshot->devices; i++)
-		if (snapshot->device[i].index == segment->device)
+		if (snapshot->device[i].index == index)
 			return i;
 	return snapshot->devices;
+}
+
+static void add_device(struct cm_snapshot *snapshot, uint32_t index,
+		       const struct cm_device_row *row)
+{
+	struct cm_snap_device *device = &snapshot->device[snapshot->devices];
+	struct cm_device_row *sum = &snapshot->sum[snapshot->devices++];
+
+	*sum = *row;
+	sum->name[sizeof(sum->name) - 1] = '\0';
+	sum->pci[sizeof(sum->pci) - 1] = '\0';
+	device->index = index;
+	/* Loops run up to the ordinal: bound it. */
+	device->ordinal = row->ordinal >= 0 && row->ordinal < CM_DEVICES_MAX ? row->ordinal
+									     : (int32_t)index;
+	device->row = sum;
 }
 
 static int build_devices(struct cm_snapshot *snapshot)
@@ -67,21 +87,23 @@ static int build_devices(struct cm_snapshot *snapshot)
 	const struct cm_image_table *table = &snapshot->image->table[CM_TABLE_DEVICE];
 	const struct cm_device_row *row = table->rows;
 	struct cm_snap_device *device;
-	uint32_t i;
+	uint32_t rows = table->count < CM_DEVICES_MAX ? table->count : CM_DEVICES_MAX, i, first;
+	size_t at[CM_DEVICES_MAX] = {0};
 
-	snapshot->device = calloc((size_t)table->count + 1, sizeof(*device));
-	if (!snapshot->device)
+	memset(snapshot->shards.first, CM_DEVICES_MAX, sizeof(snapshot->shards.first));
+	snapshot->device = calloc((size_t)rows + 1, sizeof(*snapshot->device));
+	snapshot->sum = calloc((size_t)rows + 1, sizeof(*snapshot->sum));
+	if (!snapshot->device || !snapshot->sum)
 		return -ENOMEM;
-	for (i = 0; i < table->count && i < CM_DEVICES_MAX; i++) {
-		if (!(row[i].flags & CM_DEVICE_USED))
-			continue;
-		device = &snapshot->device[snapshot->devices++];
-		device->index = i;
-		/* Loops run up to the ordinal: bound it. */
-		device->ordinal = row[i].ordinal >= 0 && row[i].ordinal < CM_DEVICES_MAX
-					  ? row[i].ordinal
-					  : (int32_t)i;
-		device->row = &row[i];
+	for (i = 0; i < rows; i++) {
+		cm_shard_map_add(&snapshot->shards, i, &row[i]);
+		first = cm_shard_map_device(&snapshot->shards, i);
+		if (first == i) {
+			at[i] = snapshot->devices;
+			add_device(snapshot, i, &row[i]);
+		} else if (first < CM_DEVICES_MAX) {
+			cm_device_row_add(&snapshot->sum[at[first]], &row[i]);
+		}
 	}
 	device = &snapshot->device[snapshot->devices++];
 	device->index = CM_DEVICE_NONE;
@@ -213,59 +235,24 @@ static int build_segments(struct cm_snapshot *snapshot)
 	return 0;
 }
 
-/*
- * Puts the times of events in the order of their numbers. A processor may read its clock before it
- * acquires the lock under which the event is written, since nothing orders the two: up to some 200
- * ticks, in one of a thousand cases where the lock came from another thread. A larger step back
- * than EARLY_TICKS is damage, and is left as it is.
- */
-static void order_times(struct cm_event *event, size_t events)
-{
-	size_t i;
-
-	for (i = 1; i < events; i++)
-		if (event[i].tick < event[i - 1].tick &&
-		    event[i - 1].tick - event[i].tick < EARLY_TICKS)
-			event[i].tick = event[i - 1].tick;
-}
-
 static bool is_outside(uint8_t action)
 {
 	return action == CM_ACTION_OUTSIDE_ALLOC || action == CM_ACTION_OUTSIDE_FREE ||
 	       action == CM_ACTION_OUTSIDE_OOM;
 }
 
-/* Copies the complete events of one ring, oldest first. */
-static void add_events(struct cm_snapshot *snapshot, struct cm_snap_device *device,
-		       enum cm_table table, uint64_t first_row, uint64_t next, uint64_t cleared)
+/* Copies the events of a device that are not about memory outside the cache. */
+static void add_events(struct cm_snapshot *snapshot, struct cm_snap_device *device)
 {
-	const struct cm_image *image = snapshot->image;
-	const uint32_t ring = image->header.table[table].ring;
-	const struct cm_event *row = image->table[table].rows;
-	const uint64_t entries = image->header.record.max_entries;
-	uint64_t number, oldest;
+	struct cm_event *event = &snapshot->event[snapshot->events];
+	struct cm_rings rings;
 
+	cm_rings_open(snapshot->image, &snapshot->shards, device->index, &rings);
+	device->lost = rings.lost;
 	device->first_event = snapshot->events;
-	if (!ring || first_row + ring > image->table[table].count)
-		return;
-	oldest = cm_event_first(next, cleared, ring, entries ? entries : UINT64_MAX);
-	/* The counter is damaged: no process writes so many events. */
-	if (next > UINT64_MAX / 2)
-		return;
-	for (number = oldest; number <= next; number++) {
-		const struct cm_event *event = &row[first_row + ((number - 1) & (ring - 1))];
-
-		if (event->number != number || event->action == CM_ACTION_NONE ||
-		    event->action >= CM_ACTION_COUNT)
-			continue; /* overwritten while it was being copied */
-		if (!is_outside(event->action))
-			snapshot->event[snapshot->events++] = *event;
-	}
-	device->events = snapshot->events - device->first_event;
-	order_times(&snapshot->event[device->first_event], device->events);
-	/* What --max-entries hides is not lost. */
-	oldest = cm_event_first(next, cleared, ring, UINT64_MAX);
-	device->lost = oldest > cleared + 1 ? oldest - cleared - 1 : 0;
+	while (cm_rings_next(&rings, &event[device->events]))
+		device->events += !is_outside(event[device->events].action);
+	snapshot->events += device->events;
 }
 
 /* Adds an event about memory outside the cache as one about blocks. */
@@ -296,68 +283,66 @@ static bool has_outside(const struct cm_device_row *row)
 /* The events of a device about memory outside the cache. */
 static void add_outside_events(struct cm_snapshot *snapshot, const struct cm_snap_device *device)
 {
-	const struct cm_image *image = snapshot->image;
-	const uint32_t ring = image->header.table[CM_TABLE_EVENT].ring;
-	const uint64_t first_row = (uint64_t)device->index * ring;
-	const struct cm_event *row = image->table[CM_TABLE_EVENT].rows;
-	const uint64_t next = device->row->event_next;
-	const uint64_t entries = image->header.record.max_entries;
 	struct cm_snap_device *to = &snapshot->outside[snapshot->outsides];
-	uint64_t number;
+	struct cm_rings rings;
+	struct cm_event event;
 
-	if (!ring || first_row + ring > image->table[CM_TABLE_EVENT].count || next > UINT64_MAX / 2)
-		return;
 	*to = (struct cm_snap_device){.index = device->index,
 				      .ordinal = device->ordinal,
 				      .row = device->row,
 				      .first_event = snapshot->events,
 				      .outside = true};
-	for (number = cm_event_first(next, device->row->event_cleared, ring,
-				     entries ? entries : UINT64_MAX);
-	     number <= next; number++) {
-		const struct cm_event *event = &row[first_row + ((number - 1) & (ring - 1))];
-
-		if (event->number == number && is_outside(event->action))
-			add_outside(snapshot, event);
-	}
+	cm_rings_open(snapshot->image, &snapshot->shards, device->index, &rings);
+	while (cm_rings_next(&rings, &event))
+		if (is_outside(event.action))
+			add_outside(snapshot, &event);
 	to->events = snapshot->events - to->first_event;
-	order_times(&snapshot->event[to->first_event], to->events);
 	snapshot->outsides += to->events > 0 || has_outside(device->row);
 }
 
 static int build_events(struct cm_snapshot *snapshot)
 {
 	const struct cm_image *image = snapshot->image;
-	const uint32_t ring = image->header.table[CM_TABLE_EVENT].ring;
-	struct cm_snap_device *device;
 	size_t i;
 
-	/* A free outside the cache becomes two events. */
+	/* A free outside the cache becomes two events. One more is room to read into. */
 	snapshot->event = malloc((2 * (size_t)image->table[CM_TABLE_EVENT].count +
 				  image->table[CM_TABLE_HOST_EVENT].count + 1) *
 				 sizeof(*snapshot->event));
 	snapshot->outside = calloc(snapshot->devices, sizeof(*snapshot->outside));
 	if (!snapshot->event || !snapshot->outside)
 		return -ENOMEM;
-	for (i = 0; i + 1 < snapshot->devices; i++) {
-		device = &snapshot->device[i];
-		add_events(snapshot, device, CM_TABLE_EVENT, (uint64_t)device->index * ring,
-			   device->row->event_next, device->row->event_cleared);
-	}
-	add_events(snapshot, &snapshot->device[i], CM_TABLE_HOST_EVENT, 0,
-		   image->header.host.event_next, image->header.host.event_cleared);
+	for (i = 0; i < snapshot->devices; i++)
+		add_events(snapshot, &snapshot->device[i]);
 	for (i = 0; i + 1 < snapshot->devices; i++)
 		add_outside_events(snapshot, &snapshot->device[i]);
 	return 0;
 }
 
-/* Numbers the contexts in the order of their rows, including destroyed ones, which may have
- * events. */
-static int build_contexts(struct cm_snapshot *snapshot)
+/* The heap of the same context in the first shard of the device; NULL: there is none. */
+static const struct cm_heap_row *find_main_heap(const struct cm_snapshot *snapshot,
+						const struct cm_heap_row *heap)
 {
 	const struct cm_image_table *table = &snapshot->image->table[CM_TABLE_HEAP];
 	const struct cm_heap_row *row = table->rows;
-	uint32_t of_device[CM_DEVICES_MAX] = {0}, i;
+	const uint32_t device = cm_shard_map_device(&snapshot->shards, heap->device);
+	uint32_t i;
+
+	for (i = 0; i < table->count && i < MAIN_HEAPS; i++)
+		if (row[i].device == device && row[i].context == heap->context &&
+		    row[i].context_id == heap->context_id &&
+		    !((row[i].flags ^ heap->flags) & CM_HEAP_USED))
+			return &row[i];
+	return NULL;
+}
+
+/* Numbers the contexts in the order of their rows, including destroyed ones, which may have
+ * events. The heaps of a context in later shards have its number. */
+static int build_contexts(struct cm_snapshot *snapshot)
+{
+	const struct cm_image_table *table = &snapshot->image->table[CM_TABLE_HEAP];
+	const struct cm_heap_row *row = table->rows, *main;
+	uint32_t of_device[CM_DEVICES_MAX] = {0}, i, device;
 
 	snapshot->context = calloc((size_t)table->count + 1, sizeof(*snapshot->context));
 	if (!snapshot->context)
@@ -365,6 +350,13 @@ static int build_contexts(struct cm_snapshot *snapshot)
 	for (i = 0; i < table->count; i++)
 		if (row[i].context && row[i].device < CM_DEVICES_MAX)
 			snapshot->context[i] = of_device[row[i].device]++;
+	for (i = 0; i < table->count; i++) {
+		device = cm_shard_map_device(&snapshot->shards, row[i].device);
+		if (!row[i].context || device == CM_DEVICES_MAX || row[i].device == device)
+			continue;
+		main = find_main_heap(snapshot, &row[i]);
+		snapshot->context[i] = main ? snapshot->context[main - row] : of_device[device]++;
+	}
 	snapshot->contexts = table->count;
 	return 0;
 }
@@ -404,6 +396,7 @@ void cm_snapshot_destroy(struct cm_snapshot *snapshot)
 	cm_intern_fini(&snapshot->texts);
 	cm_intern_fini(&snapshot->keys);
 	free(snapshot->device);
+	free(snapshot->sum);
 	free(snapshot->outside);
 	free(snapshot->context);
 	free(snapshot->segment);

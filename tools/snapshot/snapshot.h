@@ -29,9 +29,9 @@ struct cm_snap_segment {
 
 /* A device; the last one is pinned host memory, with `row` NULL. */
 struct cm_snap_device {
-	uint32_t index; /* row of the device table; CM_DEVICE_NONE: pinned host memory */
+	uint32_t index; /* row of its first shard; CM_DEVICE_NONE: pinned host memory */
 	int32_t ordinal;
-	const struct cm_device_row *row;
+	const struct cm_device_row *row; /* the sum over its shards */
 	size_t first_segment;
 	size_t segments;
 	size_t first_event;
@@ -61,6 +61,8 @@ struct cm_snapshot {
 	const struct cm_image *image;
 	struct cm_snap_device *device; /* by row; pinned host memory is always the last */
 	size_t devices;                /* including pinned host memory */
+	struct cm_shard_map shards;
+	struct cm_device_row *sum; /* by device */
 	/* Devices with memory outside the cache, or events about it, once more, for those alone.
 	 * They have the form of others: each free is one that was requested and one that was
 	 * completed. `pool` of these events is an enum cm_uncached_kind. */

@@ -63,6 +63,35 @@ static struct tally count_ring(const struct cm_header *header, enum cm_table tab
 	return tally;
 }
 
+/* Of all rings of a device, of which `max_entries` events are shown together. */
+static struct tally count_device(struct cm_reader *reader, uint32_t device)
+{
+	const uint64_t most = reader->header.record.max_entries;
+	struct tally sum = {0}, ring;
+	struct cm_shard_map map;
+	struct cm_device_row row;
+	uint64_t more;
+	uint32_t i;
+
+	if (cm_reader_read_shards(reader, &map))
+		return sum;
+	for (i = 0; i < CM_DEVICES_MAX; i++) {
+		if (cm_shard_map_device(&map, i) != device ||
+		    cm_reader_read(reader, CM_TABLE_DEVICE, i, 1, &row, sizeof(row)))
+			continue;
+		ring = count_ring(&reader->header, CM_TABLE_EVENT, row.event_next,
+				  row.event_cleared);
+		sum.recorded += ring.recorded;
+		sum.kept += ring.kept;
+		sum.hidden += ring.hidden;
+		sum.lost += ring.lost;
+	}
+	more = sum.kept > most ? sum.kept - most : 0;
+	sum.kept -= more;
+	sum.hidden += more;
+	return sum;
+}
+
 static void print_tally(const char *what, const struct tally *tally, bool records)
 {
 	char hidden[CM_UNITS_BYTES + 16] = "";
@@ -220,8 +249,7 @@ static void tell_devices(const struct cm_options *options, const struct cm_proce
 
 	while (cm_process_next_device(options, process, &index, &view)) {
 		records = is_recorded(&header->record, view.index);
-		tally = count_ring(header, CM_TABLE_EVENT, view.row.event_next,
-				   view.row.event_cleared);
+		tally = count_device(process->reader, view.index);
 		if (json) {
 			cm_json_object(json, NULL);
 			cm_json_number(json, "gpu", view.row.ordinal);
