@@ -23,8 +23,8 @@ LEGEND = (
     ('a device each', 'every thread has a device of its own. The goal compares their processor time with '
      'that of as many processes of one thread, run at the same time on the same cores: one thread alone '
      'has the caches and the memory of the whole machine.'),
-    ('busy device', 'a kernel of 10 us behind every request, the next one 12 us later: what is freed '
-     'is still in use.'),
+    ('busy device', 'a card of 80 GiB with a kernel of 10 us behind every request, the next one 12 us '
+     'later: what is freed is still in use.'),
 )
 
 TRACES = (

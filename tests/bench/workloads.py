@@ -23,6 +23,9 @@ HEAPS = ('glibc', 'jemalloc', 'tcmalloc', 'mimalloc')
 LATENCIES = ('cuMemAlloc:20us,cuMemFree:20us,cuCtxRecordEvent:2us,cuEventQuery:500ns,'
              'cuCtxWaitEvent:2us,cuCtxSynchronize:10us')
 PLAN = 'memory:500G,guard:off'
+# On a card of 500 GiB ramps and traces would be small programs, which poll seldom.
+CARD_MIB = 80 * 1024
+BUSY = f'memory:{CARD_MIB}M,guard:off'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,10 +78,10 @@ ROWS = (
     Row('  8 threads, a device each', ('-d', 'mixed'), threads=8, quick=True),
     Row('planned driver latencies', ('mixed',), plan=f'{PLAN},{LATENCIES}', rivals=('driver',),
         quick=True),
-    Row('busy device, log-uniform', ('-b', 'mixed'), rivals=('cub-8x',), calls=0.05, quick=True,
-        count=True),
-    Row('busy device, ramps', ('-b', 'ramps'), rivals=('cub-8x',), calls=0.05, quick=True,
-        count=True),
+    Row('busy device, log-uniform', ('-b', 'mixed'), plan=BUSY, rivals=('cub-8x',), calls=0.05,
+        quick=True, count=True),
+    Row('busy device, ramps', ('-b', 'ramps'), plan=BUSY, rivals=('cub-8x',), calls=0.05,
+        quick=True, count=True),
 )
 
 
@@ -155,7 +158,6 @@ def drain_jobs(preloads, share):
 
 
 PAGED_CONF = 'expandable_segments:True'
-CARD_MIB = 80 * 1024  # on a card without end even the largest trace would be small for it
 TRACE_COLUMNS = (BARE, 'glibc', 'cub-pow2', 'cub-8x', 'torch')
 
 
