@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory between two real processes. The other one is made before the driver is started. */
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "other_process.h"
 #include "sim_test.h"
 
 static int other; /* a socket to the other process */
@@ -137,23 +136,8 @@ int main(void)
 		with_context(small_allocations_travel_too),
 		with_context(handles_are_for_others),
 	};
-	int sockets[2];
-	int status = -1;
-	int failed;
-	pid_t child;
+	const pid_t child = start_other(serve, &other);
+	const int failed = cmocka_run_group_tests_name("sim_ipc", tests, NULL, NULL);
 
-	setenv("CUDASIM", "memory:64M", 1);
-	if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets))
-		return 1;
-	child = fork();
-	if (child == 0) {
-		close(sockets[0]);
-		_exit(serve(sockets[1]));
-	}
-	close(sockets[1]);
-	other = sockets[0];
-	failed = cmocka_run_group_tests_name("sim_ipc", tests, NULL, NULL);
-	close(other);
-	waitpid(child, &status, 0);
-	return failed || status;
+	return end_other(child, other) || failed;
 }

@@ -5,10 +5,9 @@
  */
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "other_process.h"
 #include "sim_test.h"
 
 static const char KERNELS[] = "cudasim-module\n"
@@ -390,23 +389,8 @@ int main(void)
 		with_context(other_events_and_handles_are_refused),
 		with_context(an_event_after_a_shared_one_starts_afresh),
 	};
-	int sockets[2];
-	int status = -1;
-	int failed;
-	pid_t child;
+	const pid_t child = start_other(serve, &other);
+	const int failed = cmocka_run_group_tests_name("sim_ipc_events", tests, NULL, NULL);
 
-	setenv("CUDASIM", "memory:64M", 1);
-	if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets))
-		return 1;
-	child = fork();
-	if (child == 0) {
-		close(sockets[0]);
-		_exit(serve(sockets[1]));
-	}
-	close(sockets[1]);
-	other = sockets[0];
-	failed = cmocka_run_group_tests_name("sim_ipc_events", tests, NULL, NULL);
-	close(other);
-	waitpid(child, &status, 0);
-	return failed || status;
+	return end_other(child, other) || failed;
 }
