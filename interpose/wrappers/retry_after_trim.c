@@ -74,16 +74,30 @@ bool cm_retry_trim_on(CUdevice device, uint64_t bytes, uint64_t returns)
 	return cache && trim_row(cache, cm_cache_device_row(cache, device), bytes, returns);
 }
 
-bool cm_retry_trim_all(uint64_t bytes, uint64_t returns)
+static bool trim_rows(struct cm_cache *cache, uint64_t rows, uint64_t bytes, uint64_t returns)
 {
-	struct cm_cache *cache = cm_process_cache_if_made();
-	uint64_t rows = cache ? cm_cache_all_rows(cache) : 0;
 	bool released = false;
 
 	for (; rows; rows &= rows - 1)
 		released = trim_row(cache, (uint32_t)__builtin_ctzll(rows), bytes, returns) ||
 			   released;
 	return released;
+}
+
+bool cm_retry_trim_all(uint64_t bytes, uint64_t returns)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	return cache && trim_rows(cache, cm_cache_all_rows(cache), bytes, returns);
+}
+
+/* Of these devices, a bit each by their ordinals: code and graphs need not be of the current
+ * context. */
+static bool trim_devices(uint64_t devices, uint64_t returns)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	return cache && trim_rows(cache, cm_cache_rows_of_devices(cache, devices), 0, returns);
 }
 
 /* A wrapper that passes on, with retries; `pass` are the arguments' names. */
@@ -93,9 +107,21 @@ bool cm_retry_trim_all(uint64_t bytes, uint64_t returns)
 #define UPLOADS(symbol, params, pass) \
 	CM_WRAP_RETRY_AFTER(cm_retry_trim_of(stream, returns), symbol, params, pass, (void)0)
 
-/* The same for what makes an executable graph. */
-#define INSTANTIATES(symbol, params, pass) \
-	CM_WRAP_RETRY_AFTER_TRIM(symbol, params, pass, note_graph(exec, graph))
+/* The same for what takes memory of a function's device, and of a kernel's on a named one. */
+#define OF_FUNCTION(symbol, params, pass)                                                       \
+	CM_WRAP_RETRY_AFTER(trim_devices(cm_device_of_kernel(function, NULL), returns), symbol, \
+			    params, pass, (void)0)
+#define OF_KERNEL(symbol, params, pass) \
+	CM_WRAP_RETRY_AFTER(cm_retry_trim_on(device, 0, returns), symbol, params, pass, (void)0)
+
+/* The same for what makes an executable graph, whose kernels may be of several devices. */
+#define INSTANTIATES(symbol, params, pass)                                                        \
+	CM_WRAP_RETRY_AFTER(trim_devices(devices_of_graph(graph), returns), symbol, params, pass, \
+			    note_graph(exec, graph))
+
+/* The same for what may be loaded into all contexts (CUDA_MODULE_LOADING=EAGER). */
+#define LOADS_ALL(symbol, params, pass) \
+	CM_WRAP_RETRY_AFTER(cm_retry_trim_all(0, returns), symbol, params, pass, (void)0)
 
 /* The same for what tells the program of a module, which is of the current context. */
 #define LOADS(symbol, params, pass) \
@@ -104,6 +130,11 @@ bool cm_retry_trim_all(uint64_t bytes, uint64_t returns)
 /* The same for what finds a variable, which kernels and the host may share. */
 #define FINDS_VARIABLE(symbol, params, pass) \
 	CM_WRAP_RETRY_AFTER_TRIM(symbol, params, pass, note_variable(addr))
+
+static uint64_t devices_of_graph(CUgraph graph)
+{
+	return cm_graph_kernels_devices(graph) | cm_device_of_context(cm_context_current());
+}
 
 static void note_graph(const CUgraphExec *exec, CUgraph graph)
 {
@@ -130,15 +161,15 @@ LOADS(cuModuleLoadDataEx,
 	    void **values),
 	   (module, image, n, options, values))
 LOADS(cuModuleLoadFatBinary, (CUmodule *module, const void *image), (module, image))
-WRAP(cuLibraryLoadData,
+LOADS_ALL(cuLibraryLoadData,
 	   (CUlibrary *library, const void *code, CUjit_option *jit_options, void **jit_values,
 	    unsigned int jit_n, CUlibraryOption *options, void **values, unsigned int n),
 	   (library, code, jit_options, jit_values, jit_n, options, values, n))
-WRAP(cuLibraryLoadFromFile,
+LOADS_ALL(cuLibraryLoadFromFile,
 	   (CUlibrary *library, const char *path, CUjit_option *jit_options, void **jit_values,
 	    unsigned int jit_n, CUlibraryOption *options, void **values, unsigned int n),
 	   (library, path, jit_options, jit_values, jit_n, options, values, n))
-WRAP(cuFuncLoad, (CUfunction function), (function))
+OF_FUNCTION(cuFuncLoad, (CUfunction function), (function))
 WRAP(cuModuleGetFunction, (CUfunction *function, CUmodule module, const char *name),
 	   (function, module, name))
 FINDS_VARIABLE(cuModuleGetGlobal_v2,
@@ -153,24 +184,24 @@ FINDS_VARIABLE(cuLibraryGetManaged,
 	   (addr, bytes, library, name))
 CM_WRAP_RETRY_AFTER_TRIM(cuKernelGetFunction, (CUfunction *function, CUkernel kernel),
 	   (function, kernel), cm_graph_kernels_note_function(*function))
-WRAP(cuKernelGetAttribute,
+OF_KERNEL(cuKernelGetAttribute,
 	   (int *value, CUfunction_attribute attribute, CUkernel kernel, CUdevice device),
 	   (value, attribute, kernel, device))
-WRAP(cuKernelSetAttribute,
+OF_KERNEL(cuKernelSetAttribute,
 	   (CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device),
 	   (attribute, value, kernel, device))
-WRAP(cuKernelSetCacheConfig, (CUkernel kernel, CUfunc_cache config, CUdevice device),
+OF_KERNEL(cuKernelSetCacheConfig, (CUkernel kernel, CUfunc_cache config, CUdevice device),
 	   (kernel, config, device))
-WRAP(cuFuncGetAttribute,
+OF_FUNCTION(cuFuncGetAttribute,
 	   (int *value, CUfunction_attribute attribute, CUfunction function),
 	   (value, attribute, function))
-WRAP(cuFuncSetAttribute,
+OF_FUNCTION(cuFuncSetAttribute,
 	   (CUfunction function, CUfunction_attribute attribute, int value),
 	   (function, attribute, value))
-WRAP(cuOccupancyMaxActiveBlocksPerMultiprocessor,
+OF_FUNCTION(cuOccupancyMaxActiveBlocksPerMultiprocessor,
 	   (int *blocks, CUfunction function, int threads, size_t shared),
 	   (blocks, function, threads, shared))
-WRAP(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+OF_FUNCTION(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
 	   (int *blocks, CUfunction function, int threads, size_t shared, unsigned int flags),
 	   (blocks, function, threads, shared, flags))
 WRAP(cuStreamCreate, (CUstream *stream, unsigned int flags), (stream, flags))

@@ -496,7 +496,16 @@ static void play_full_card_of_another_context(void)
 	OK(cuMemFree_v2(addr));
 }
 
-/* Work takes memory of the device of its stream. */
+static void cache_in(CUcontext ctx)
+{
+	OK(cuCtxPushCurrent_v2(ctx));
+	OK(cuMemFree_v2(cm_get(40 * MIB)));
+	OK(cuCtxPopCurrent_v2(&ctx));
+	CM_MUST(cm_reserved() == (int64_t)(40 * MIB));
+}
+
+/* Work takes memory of the device of its stream, and what prepares kernels of that of the kernels:
+ * the first one. Another one's context is current. */
 static void play_work_of_another_context(void)
 {
 	CUcontext first, second;
@@ -505,20 +514,27 @@ static void play_work_of_another_context(void)
 	open_all();
 	OK(cuCtxGetCurrent(&first));
 	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+	OK(cuStreamEndCapture(stream, &graph));
+	cache_in(first);
 	OK(cuDevicePrimaryCtxRetain(&second, 1));
 	OK(cuCtxPushCurrent_v2(second));
 	(void)cm_get(MIB);
-	OK(cuCtxPushCurrent_v2(first));
-	OK(cuMemFree_v2(cm_get(40 * MIB)));
-	OK(cuCtxPopCurrent_v2(&first));
 	CM_MUST(!cudasim_fail("cuGraphUpload", 1, CUDA_ERROR_OUT_OF_MEMORY));
 	OK(cuGraphUpload(executable, stream));
 	CM_MUST(cm_reserved() == 0);
-	OK(cuCtxPushCurrent_v2(first));
-	OK(cuMemFree_v2(cm_get(40 * MIB)));
-	OK(cuCtxPopCurrent_v2(&first));
+	cache_in(first);
 	CM_MUST(!cudasim_fail("cuGraphLaunch", 1, CUDA_ERROR_OUT_OF_MEMORY));
 	OK(cuGraphLaunch(executable, stream));
+	CM_MUST(cm_reserved() == 0);
+	cache_in(first);
+	CM_MUST(!cudasim_fail("cuFuncGetAttribute", 1, CUDA_ERROR_OUT_OF_MEMORY));
+	OK(get_attribute());
+	CM_MUST(cm_reserved() == 0);
+	cache_in(first);
+	CM_MUST(!cudasim_fail("cuGraphInstantiateWithFlags", 1, CUDA_ERROR_OUT_OF_MEMORY));
+	OK(instantiate());
 	CM_MUST(cm_reserved() == 0);
 }
 
@@ -561,8 +577,7 @@ CM_PLAY(another_error_costs_no_cache, "other_error", "", NULL)
 CM_PLAY_EVERYWHERE(a_full_card_serves_whoever_asks, "full_card", CARD)
 CM_PLAY_EVERYWHERE(a_full_card_serves_other_contexts, "full_card_of_another_context",
 		   CARD ",devices:2")
-CM_PLAY(work_gets_what_is_cached_where_its_stream_is, "work_of_another_context", "",
-	"CUDASIM=devices:2")
+CM_PLAY(work_gets_what_is_cached_on_its_device, "work_of_another_context", "", "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(memory_info_is_what_the_program_can_get, "memory_info", CARD)
 
 int main(int argc, char **argv)
@@ -573,7 +588,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(another_error_costs_no_cache),
 		CM_PLAY_TEST(a_full_card_serves_whoever_asks),
 		CM_PLAY_TEST(a_full_card_serves_other_contexts),
-		CM_PLAY_TEST(work_gets_what_is_cached_where_its_stream_is),
+		CM_PLAY_TEST(work_gets_what_is_cached_on_its_device),
 		CM_PLAY_TEST(memory_info_is_what_the_program_can_get),
 	};
 

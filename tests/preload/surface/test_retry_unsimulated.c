@@ -8,6 +8,7 @@
 #include "tests/unit/cmocka_all.h"
 
 #define AT(value) ((void *)(uintptr_t)(value))
+#define KERNELS   8 /* the device of the calls that name one */
 
 /* Where a result goes that the library reads. */
 static uint64_t result[1];
@@ -54,17 +55,17 @@ static CUresult get_managed_of_library(void)
 
 static CUresult get_attribute_of_kernel(void)
 {
-	return cuKernelGetAttribute(AT(8), 0, AT(1), 8);
+	return cuKernelGetAttribute(AT(8), 0, AT(1), KERNELS);
 }
 
 static CUresult set_attribute_of_kernel(void)
 {
-	return cuKernelSetAttribute(8, 0, AT(1), 8);
+	return cuKernelSetAttribute(8, 0, AT(1), KERNELS);
 }
 
 static CUresult set_cache_of_kernel(void)
 {
-	return cuKernelSetCacheConfig(AT(8), 0, 8);
+	return cuKernelSetCacheConfig(AT(8), 0, KERNELS);
 }
 
 static CUresult submit_batch(void)
@@ -105,6 +106,8 @@ static CUresult (*const needy[])(void) = {
 	set_cache_of_kernel,
 };
 
+#define NEEDY (sizeof(needy) / sizeof(needy[0]))
+
 static bool is_first(uintptr_t first)
 {
 	return first == 8 || first == (uintptr_t)result;
@@ -114,8 +117,8 @@ static void play(void)
 {
 	size_t i;
 
-	cm_open(0);
-	for (i = 0; i < sizeof(needy) / sizeof(needy[0]); i++) {
+	cm_open(KERNELS);
+	for (i = 0; i < NEEDY; i++) {
 		OK(cuMemFree_v2(cm_get(40 * MIB)));
 		more = (struct more){.failures = 1};
 		OK(needy[i]());
@@ -127,17 +130,42 @@ static void play(void)
 	}
 }
 
+/* The last three name the device; the current context is of another one. */
+static void play_elsewhere(void)
+{
+	CUcontext here, there;
+	size_t i;
+
+	there = cm_open(KERNELS);
+	here = cm_open(0);
+	for (i = NEEDY - 3; i < NEEDY; i++) {
+		OK(cuCtxSetCurrent(there));
+		OK(cuMemFree_v2(cm_get(40 * MIB)));
+		CM_MUST(cm_reserved() == (int64_t)(40 * MIB));
+		OK(cuCtxSetCurrent(here));
+		more = (struct more){.failures = 1};
+		OK(needy[i]());
+		OK(cuCtxSetCurrent(there));
+		CM_MUST(more.calls == 2 && cm_reserved() == 0);
+	}
+}
+
 static const struct cm_role roles[] = {
 	{"play", play},
+	{"elsewhere", play_elsewhere},
 	{NULL, NULL},
 };
 
-CM_PLAY(who_fails_for_memory_gets_what_is_cached, "play", "", NULL)
+#define DEVICES "CUDASIM=devices:9"
+
+CM_PLAY(who_fails_for_memory_gets_what_is_cached, "play", "", DEVICES)
+CM_PLAY(it_is_that_of_the_device_it_names, "elsewhere", "", DEVICES)
 
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		CM_PLAY_TEST(who_fails_for_memory_gets_what_is_cached),
+		CM_PLAY_TEST(it_is_that_of_the_device_it_names),
 	};
 
 	cm_rerun_role(argc, argv, roles);
