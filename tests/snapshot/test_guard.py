@@ -257,6 +257,7 @@ def five_lines_report_what_the_cache_did(kit_):
         figures['driver calls']).groups())
     assert saved == asked + freed - got - given > 100, err
     assert re.fullmatch(rf'[\d.]+% of {asked} requests', figures['hit rate']), err
+    assert re.match(r'[\d.]+ MiB reserved beyond the peak; at most ', figures['fragmentation']), err
     assert figures['option to try'] == 'none', err
     err = run(kit_, '--report', '-c', 'mode:stats', program=(PROGRAM, 'leak', 60))[2]
     assert 'option to try  mode:cache: the library only counted' in err, err

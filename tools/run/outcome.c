@@ -140,15 +140,12 @@ static void print_driver_calls(const struct cm_reader *reader, const struct cm_r
 	     cm_count_format(outcome->frees).text);
 }
 
+/* Bytes, not a ratio: a program with a peak of 4 MiB has a segment of 20 MiB, and no fault. */
 static void print_fragmentation(const struct cm_reader *reader,
 				const struct cm_run_outcome *outcome, FILE *out)
 {
-	char times[64] = "";
-
-	if (outcome->peak_allocated > 0)
-		(void)snprintf(times, sizeof(times), "%.2f times the peak was reserved; ",
-			       (double)outcome->peak_reserved / (double)outcome->peak_allocated);
-	LINE("fragmentation", "%sat most %s lay free between blocks", times,
+	LINE("fragmentation", "%s reserved beyond the peak; at most %s lay free between blocks",
+	     cm_size_format(cm_wrap_sub(outcome->peak_reserved, outcome->peak_allocated)).text,
 	     cm_size_format(outcome->peak_fragmented).text);
 }
 
