@@ -130,11 +130,11 @@ def the_state_history_steps_through_events(kit_):
         browser.evaluate('view.go(46)')
         browser.settle()
         side = browser.text('#blocks .side')
-        assert 'allocated\n38.6 MiB' in side and 'oom' in side and 'fail_for_memory' in side, side
+        assert 'allocated, as requested\n38.6 MiB' in side and 'oom' in side and 'fail_for_memory' in side, side
         assert 'free on the device\n3.00 GiB' in side and 'cached, fragmented\n83.4 MiB' in side, side
         browser.evaluate('view.go(4)')
         browser.settle()
-        assert 'allocated\n38.0 MiB' in browser.text('#blocks .side'), browser.text('#blocks .side')
+        assert 'allocated, as requested\n38.0 MiB' in browser.text('#blocks .side'), browser.text('#blocks .side')
         browser.evaluate('document.getElementById("oom").click()')
         browser.settle()
         assert browser.evaluate('world.cursor') == 46

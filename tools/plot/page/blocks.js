@@ -263,7 +263,7 @@ class BlocksView extends View {
   showSide() {
     const { world, device: d, state } = this, e = world.cursor, parts = [];
     parts.push(element("h2", {}, "State"), facts([
-      ["allocated", formatBytes(state.live)], ["cached, pending free", formatBytes(state.waits)],
+      ["allocated, as requested", formatBytes(state.live)], ["cached, pending free", formatBytes(state.waits)],
       ["cached, releasable", formatBytes(state.releasable)], ["cached, fragmented", formatBytes(state.fragmented)],
       ["reserved", formatBytes(state.reserved)], ["segments", formatCount(state.segments.length)],
       ["blocks", formatCount(state.count)]]));

@@ -1,8 +1,8 @@
 /* The data of the page: files, their devices, and of each device its events and allocations. */
 /* In columns of events; in memory they are -1 and END, which compare as they should. */
 const BEFORE = 0xffffffff, NEVER = 0xfffffffe, END = 0x7fffffff;
-const ACTIONS = ["none", "alloc", "free_requested", "free_completed", "segment_alloc",
-  "segment_free", "segment_map", "segment_unmap", "oom", "snapshot"];
+const ACTIONS = ["none", "alloc", "free requested", "free completed", "segment alloc",
+  "segment free", "segment map", "segment unmap", "oom", "snapshot"];
 const ALLOC = 1, FREE_REQUESTED = 2, FREE_COMPLETED = 3, SEGMENT_ALLOC = 4, SEGMENT_FREE = 5,
   SEGMENT_MAP = 6, SEGMENT_UNMAP = 7, OOM = 8, SNAPSHOT = 9;
 

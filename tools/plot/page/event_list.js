@@ -77,7 +77,7 @@ class EventList {
       class: "event" + (e === world.cursor ? " on" : "") + (action === OOM ? " oom" : ""),
       style: `top:${y}px`, "data-event": e, onclick: () => view.go(e),
     },
-    element("span", { class: "what" }, ACTIONS[action].replace("_", " ")),
+    element("span", { class: "what" }, ACTIONS[action]),
     element("span", { class: "size" }, size),
     element("span", { class: "name" }, name),
     element("span", { class: "count" }, formatCount(e)));
