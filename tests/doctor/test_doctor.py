@@ -306,6 +306,13 @@ def processes_are_looked_at():
         assert doctor(pid) == {'process-region': 'note'}, doctor(pid)
         os.kill(pid, signal.SIGSTOP)
     assert doctor(4999999) == {'process': 'fail'}, doctor(4999999)
+    with subprocess.Popen([FORGE, 'own', '/dev/shm'], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          text=True) as process:
+        path = process.stdout.readline().strip()
+        process.kill()
+    found = doctor(process.pid)
+    os.unlink(path)
+    assert {'process', 'process-region'} <= set(found) and 'fail' not in found.values(), found
 
 
 def names_are_masked_to_be_shared():

@@ -210,6 +210,7 @@ CASES = [
     ('conf-region-pid', 'conf --region {healthy} 5000001'),
     ('conf-where-none', 'conf --dir {good} 5000001 --where "OPTION == x"'),
     ('conf-where-nobody', 'conf --dir {good} 77 --where "OPTION == x"'),
+    ('conf-option-unknown', 'conf --dir {good} 5000001 decay_second:5'),
     ('conf-json', 'conf --dir {good} 5000001 --json'),
     ('conf-mistakes', 'CUDAMEM_CONF=max_splt:512,reuse:now conf -o OPTION,VALUE,FROM'),
     ('trim-dead', 'trim --dir {good} 5000001'),

@@ -38,14 +38,54 @@ static FILE *open_maps(pid_t pid)
 	return NULL;
 }
 
+struct search {
+	struct cm_find find;
+	bool held, found;
+};
+
+static void keep_best(void *data, const struct cm_find *find)
+{
+	struct search *search = data;
+
+	if (search->held)
+		return;
+	search->find = *find;
+	search->found = true;
+	search->held = find->held;
+}
+
+/* NULL: there is none that can be read; `why` says the reason, or is empty if there is none. */
+static struct cm_reader *open_region(pid_t pid, char why[CM_READER_WHY_BYTES])
+{
+	struct search search = {.found = false};
+	struct cm_reader *reader = NULL;
+
+	*why = '\0';
+	(void)cm_find_regions(NULL, pid, keep_best, &search);
+	if (!search.found || cm_reader_open(search.find.path, &reader, why))
+		return NULL;
+	if (search.held)
+		reader->pid = pid;
+	return reader;
+}
+
 void cm_check_PROCESS(const struct cm_patient *patient, struct cm_finding *finding)
 {
+	char why[CM_READER_WHY_BYTES];
+	struct cm_reader *left;
 	uint64_t start;
 	FILE *maps;
 
 	if (cm_process_start_time((uint32_t)patient->pid, &start)) {
-		cm_see(finding, CM_VERDICT_FAIL, "there is no process %d", (int)patient->pid);
-		cm_remedy(finding, "%s ls lists those that use the library", CM_PROGRAM);
+		left = open_region(patient->pid, why);
+		if (left) {
+			cm_see(finding, CM_VERDICT_NOTE, "process %d has ended", (int)patient->pid);
+		} else {
+			cm_see(finding, CM_VERDICT_FAIL, "there is no process %d",
+			       (int)patient->pid);
+			cm_remedy(finding, "%s ls lists those that use the library", CM_PROGRAM);
+		}
+		cm_reader_close(left);
 		return;
 	}
 	maps = open_maps(patient->pid);
@@ -138,37 +178,6 @@ void cm_check_PROCESS_LIBRARY(const struct cm_patient *patient, struct cm_findin
 		       strchr(line, '/'));
 	}
 	free(line);
-}
-
-struct search {
-	struct cm_find find;
-	bool held, found;
-};
-
-static void keep_best(void *data, const struct cm_find *find)
-{
-	struct search *search = data;
-
-	if (search->held)
-		return;
-	search->find = *find;
-	search->found = true;
-	search->held = find->held;
-}
-
-/* NULL: there is none that can be read; `why` says the reason, or is empty if there is none. */
-static struct cm_reader *open_region(pid_t pid, char why[CM_READER_WHY_BYTES])
-{
-	struct search search = {.found = false};
-	struct cm_reader *reader = NULL;
-
-	*why = '\0';
-	(void)cm_find_regions(NULL, pid, keep_best, &search);
-	if (!search.found || cm_reader_open(search.find.path, &reader, why))
-		return NULL;
-	if (search.held)
-		reader->pid = pid;
-	return reader;
 }
 
 void cm_check_PROCESS_REGION(const struct cm_patient *patient, struct cm_finding *finding)

@@ -241,12 +241,13 @@ static int complain_pid(pid_t pid, const char *digits, const char *dir)
 			    digits, process.user);
 	} else {
 		read_command(pid, command, sizeof(command));
-		cm_complain("process %s (%s) does not use libcudamem", digits, command);
+		cm_complain("process %s (%s) does not use libcudamem, or has not called CUDA yet",
+			    digits, command);
 		/* Do not suggest a command line that may have been truncated. */
 		if (!*command || strlen(command) + 4 >= sizeof(command))
 			(void)snprintf(command, sizeof(command), "COMMAND");
-		cm_advise("start it with '%s run -- %s', or look at it with nvidia-smi", CM_PROGRAM,
-			  command);
+		cm_advise("'%s doctor %s' says which; start it with '%s run -- %s'", CM_PROGRAM,
+			  digits, CM_PROGRAM, command);
 	}
 	return CM_EXIT_TARGET;
 }

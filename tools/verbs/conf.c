@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "stats/config.h"
+#include "stats/nearest.h"
 #include "stats/text.h"
 #include "tools/cli/exits.h"
 #include "tools/output/emit.h"
@@ -241,7 +242,8 @@ static int change_processes(const struct cm_options *options, struct change *cha
 	int exit = CM_EXIT_OK, i;
 
 	if (!options->arg_count && !options->region)
-		return cm_fail(CM_EXIT_USAGE, "options change in a process: name it, too");
+		return cm_fail(CM_EXIT_USAGE, "options change in a process: want '%s conf PID %s'",
+			       CM_PROGRAM, change->settings[0]);
 	for (i = 0; i < change->count && !exit; i++)
 		exit = check_setting(change->settings[i]);
 	if (!exit)
@@ -273,14 +275,45 @@ static int split_arguments(char **args, int count)
 	return count - end;
 }
 
+/* What names no process may be an option that was mistyped. */
+static int check_names(const struct cm_options *processes)
+{
+	const char *names[CM_OPTION_COUNT];
+	struct cm_option_row rows[CM_OPTION_COUNT];
+	struct cm_config config;
+	char name[sizeof(rows->name)];
+	size_t length;
+	int i;
+
+	cm_config_init(&config);
+	for (i = 0; i < CM_OPTION_COUNT; i++) {
+		cm_config_row(&config, i, &rows[i]);
+		names[i] = rows[i].name;
+	}
+	for (i = 0; i < processes->arg_count; i++) {
+		length = strcspn(processes->args[i], ":=");
+		if (!processes->args[i][length] || length >= sizeof(name))
+			continue;
+		(void)snprintf(name, sizeof(name), "%.*s", (int)length, processes->args[i]);
+		if (cm_nearest_name(name, names, CM_OPTION_COUNT))
+			return cm_fail_unknown("option", "", name, names, CM_OPTION_COUNT,
+					       "; see '%s conf'", CM_PROGRAM);
+	}
+	return CM_EXIT_OK;
+}
+
 int cm_verb_conf(const struct cm_options *options)
 {
 	struct cm_options processes = *options;
 	struct change change = {.count = split_arguments(options->args, options->arg_count)};
+	int exit;
 
+	processes.arg_count -= change.count;
+	exit = check_names(&processes);
+	if (exit)
+		return exit;
 	if (!change.count)
 		return list(options);
-	processes.arg_count -= change.count;
 	change.settings = options->args + processes.arg_count;
 	return change_processes(&processes, &change);
 }
