@@ -187,7 +187,7 @@ def mistakes(play):
         done = play.conf(*words)
         assert done.returncode == code and what in done.stderr, (words, done)
     done = play.conf('oom_report:line', target=False)
-    assert done.returncode == 2 and 'name it, too' in done.stderr, done
+    assert done.returncode == 2 and 'conf PID oom_report:line' in done.stderr, done
     assert play.value('memory_limit_mb')[0] == 'unlimited'
 
 
