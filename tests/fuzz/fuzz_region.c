@@ -45,7 +45,10 @@ static void plan_tables(struct cm_header *header)
 		table->rows = table->capacity;
 		offset += PAGE;
 	}
-	header->file_bytes = offset;
+	/* A second shard, in place of the heaps, which nothing here reads. */
+	header->table[CM_TABLE_DEVICE].capacity = header->table[CM_TABLE_DEVICE].rows = 2;
+	header->table[CM_TABLE_HEAP].offset = offset;
+	header->file_bytes = offset + PAGE;
 }
 
 static void make_healthy(uint8_t *file)
@@ -64,6 +67,9 @@ static void make_healthy(uint8_t *file)
 	plan_tables(header);
 	device = (void *)(file + header->table[CM_TABLE_DEVICE].offset);
 	device->flags = CM_DEVICE_USED;
+	device = (void *)((uint8_t *)device + PAGE);
+	device->flags = CM_DEVICE_USED;
+	device->first_shard = 1;
 	segment = (struct cm_segment *)(void *)(file + header->table[CM_TABLE_SEGMENT].offset) + 1;
 	*segment = (struct cm_segment){
 		.addr = 0x1000, .size = 1536, .first = 1, .blocks = 2, .flags = CM_SEGMENT_USED};
@@ -118,6 +124,20 @@ static void read_counters(struct cm_reader *reader)
 		cm_host_memory_stats_each(&host, count_key, &keys);
 }
 
+static void read_shards(struct cm_reader *reader)
+{
+	struct cm_shard_map map;
+	uint32_t i, first;
+
+	if (cm_reader_read_shards(reader, &map))
+		return;
+	for (i = 0; i < CM_DEVICES_MAX; i++) {
+		first = cm_shard_map_device(&map, i);
+		MUST(first <= i || first == CM_DEVICES_MAX);
+		MUST(first == CM_DEVICES_MAX || cm_shard_map_device(&map, first) == first);
+	}
+}
+
 static void read_tables(struct cm_reader *reader)
 {
 	struct cm_option_row option;
@@ -159,6 +179,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		return 0;
 	}
 	read_counters(reader);
+	read_shards(reader);
 	read_tables(reader);
 	(void)cm_reader_refresh(reader);
 	(void)cm_reader_life(reader);

@@ -51,8 +51,12 @@ static void plan_tables(struct cm_header *header)
 		table->capacity = fit < ROWS || stride == 1 ? fit : ROWS;
 		table->rows = table->capacity;
 	}
-	/* One device's row is larger than a table's share of a fuzzer's input need be. */
+	/* Two shards of a device, each with a ring: they take the place of the heaps, which take
+	 * that of a table that is empty. */
 	header->table[CM_TABLE_SAVED].rows = 0;
+	header->table[CM_TABLE_DEVICE].capacity = header->table[CM_TABLE_DEVICE].rows = 2;
+	header->table[CM_TABLE_HEAP].offset = header->table[CM_TABLE_SAVED].offset;
+	header->table[CM_TABLE_EVENT].capacity = header->table[CM_TABLE_EVENT].rows = 2 * ROWS;
 	header->table[CM_TABLE_EVENT].ring = ROWS;
 	header->table[CM_TABLE_HOST_EVENT].ring = ROWS;
 	header->file_bytes = FILE_BYTES;
@@ -136,11 +140,13 @@ static void make_healthy(uint8_t *file)
 	header->tick_last = 1000;
 	header->time_last_ns = 1000000000;
 	plan_tables(header);
-	device->flags = CM_DEVICE_USED;
-	device->event_next = 8;
+	device[0].flags = device[1].flags = CM_DEVICE_USED;
+	device[0].event_next = device[1].event_next = 8;
+	device[1].first_shard = 1;
 	header->host.event_next = 8;
 	add_memory(file);
 	add_events(table_at(file, CM_TABLE_EVENT), 0x1000);
+	add_events((struct cm_event *)table_at(file, CM_TABLE_EVENT) + ROWS, 0x5000);
 	add_events(table_at(file, CM_TABLE_HOST_EVENT), 0x9000);
 	add_names(file, header);
 }

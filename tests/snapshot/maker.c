@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Makes a region whose every event, block and stack is known: maker DIR [EVENTS BLOCKS [STACKS]]
+ * Makes a region whose every event, block and stack is known:
+ *
+ *   maker DIR [EVENTS BLOCKS [STACKS] | shards COUNT]
  *
  * A small solver is played on two devices and pinned memory: weights that stay, activations that
  * come and go, a buffer that is forgotten in each step, a request that fails. The stacks are this
  * program's own, with an inlined function and Python frames among them; its modules are in the map.
  * With EVENTS and BLOCKS the first device has so many, for measurements; with STACKS they come from
- * so many stacks, with sizes and lifetimes as those of a training. Prints the path of the region.
+ * so many stacks, with sizes and lifetimes as those of a training. With "shards" the first device
+ * has several segments, and COUNT shards, 1 or 2. Prints the path of the region.
  */
 #include <errno.h>
 #include <execinfo.h>
@@ -20,6 +23,7 @@
 
 #include "stats/counters.h"
 #include "stats/region.h"
+#include "tests/split_device.h"
 
 #define KIB       UINT64_C(1024)
 #define MIB       (1024 * KIB)
@@ -49,7 +53,8 @@ static struct {
 	uint32_t annotation;
 	uint32_t heap; /* of what comes next */
 	struct place place[3];
-	bool plain; /* no stacks */
+	bool plain;     /* no stacks of this program */
+	uint32_t stack; /* that is in their place */
 } maker;
 
 static void fail(const char *what)
@@ -86,7 +91,7 @@ __attribute__((noinline)) static uint32_t capture(void)
 	int count, i;
 
 	if (maker.plain)
-		return 0;
+		return maker.stack;
 	if (!python)
 		python = add_text("train_step\ntrain.py");
 	count = backtrace(address, FRAMES);
@@ -376,6 +381,43 @@ static uint32_t busy_stack(uint32_t n)
 	return id;
 }
 
+/* Two segments side by side, with everything that happens to one, and memory outside the cache. */
+static void play_shards(void)
+{
+	const uint64_t outside = UINT64_C(0x7e0000000000);
+	struct cm_block *block, *other;
+	uint32_t i;
+
+	maker.plain = true;
+	maker.stack = busy_stack(1);
+	open_place(&maker.place[0], 0, UINT64_C(0x7f0000000000), 64 * MIB, 0);
+	maker.stack = busy_stack(2);
+	maker.heap = 2;
+	open_place(&maker.place[1], 0, UINT64_C(0x7f8000000000), 64 * MIB, 0);
+	for (i = 0; i < 40; i++) {
+		maker.stack = busy_stack(3 + i % 4);
+		maker.annotation = add_text(i % 2 ? "odd step" : "even step");
+		maker.heap = 0;
+		block = cuda_get(&maker.place[0], (1 + i % 3) * 100 * KIB);
+		maker.heap = 2;
+		other = cuda_get(&maker.place[1], (1 + i % 5) * 200 * KIB);
+		if (i % 4)
+			put(&maker.place[1], other, i % 8 != 1);
+		maker.heap = 0;
+		if (i % 3)
+			put(&maker.place[0], block, i < 30);
+		if (i % 10 == 4)
+			change_outside(CM_ACTION_OUTSIDE_ALLOC, outside + i * GIB, i * MIB);
+		if (i % 20 == 19)
+			change_outside(CM_ACTION_OUTSIDE_FREE, outside + (i - 5) * GIB,
+				       (i - 5) * MIB);
+	}
+	note(&maker.place[0], CM_ACTION_OOM, GIB, 90 * GIB, maker.stack);
+	note(&maker.place[0], CM_ACTION_OOM, CM_FREE_UNKNOWN, 91 * GIB, maker.stack);
+	cm_counters_count(device_row(0), CM_SCALAR_num_ooms, 2);
+	maker.annotation = 0;
+}
+
 #define SLOT (64 * MIB)
 
 /* Slots of 64 MiB, filled and emptied by a fixed sequence of numbers that look random. */
@@ -537,7 +579,8 @@ static void finish(const char *dir)
 
 int main(int argc, char **argv)
 {
-	const bool many = argc > 3;
+	const bool shards = argc > 3 && !strcmp(argv[2], "shards");
+	const bool many = argc > 3 && !shards;
 	const uint64_t events = many ? strtoull(argv[2], NULL, 10) : 4096;
 	const struct cm_region_params params = {
 		.dir = argc > 1 ? argv[1] : ".", .version = CM_VERSION, .events = (uint32_t)events};
@@ -554,6 +597,8 @@ int main(int argc, char **argv)
 	add_heaps();
 	if (many && argc > 4)
 		play_busy(events, strtoull(argv[3], NULL, 10), (uint32_t)atoi(argv[4]));
+	else if (shards)
+		play_shards();
 	else if (many)
 		play_many(events, strtoull(argv[3], NULL, 10));
 	else if (argc > 2)
@@ -564,6 +609,8 @@ int main(int argc, char **argv)
 	close_place(&maker.place[0]);
 	if (!many)
 		close_place(&maker.place[1]);
+	if (shards && atoi(argv[3]) > 1 && !split_device(maker.region))
+		fail("no space");
 	finish(params.dir);
 	cm_region_abandon(maker.region);
 	return 0;
