@@ -120,6 +120,66 @@ static bool spares_pages(struct cm_heap *heap, const struct cm_block *block, uin
 	       cm_fragmentation_packs_pages_locked(heap);
 }
 
+uint32_t cm_fragmentation_handle_pages_locked(const struct cm_heap *heap, uint64_t size)
+{
+	const uint64_t card = card_bytes(heap), reserved = cm_device_reserved_locked(heap->device);
+
+	return cm_paged_handle_pages(cm_paged_pages_of(size),
+				     card > reserved ? card - reserved : 0);
+}
+
+/* The handle on both sides of an address in a run; count 0: there is none. */
+static struct cm_paged_span handle_across(const struct cm_paged *paged,
+					  const struct cm_segment *run, uint64_t addr)
+{
+	const uint32_t behind = cm_paged_page_at(paged, addr);
+	struct cm_paged_span pages = {cm_paged_page_at(paged, addr - 1), 0};
+
+	if (paged->page[pages.first].handle != paged->page[behind].handle)
+		return pages;
+	pages.first = cm_paged_handle_start(paged, pages.first, cm_paged_page_at(paged, run->addr));
+	pages.count = cm_paged_handle_end(paged, behind,
+					  cm_paged_page_at(paged, cm_paged_end_of(run))) -
+		      pages.first;
+	return pages;
+}
+
+struct cm_paged_span cm_fragmentation_divided_locked(const struct cm_heap *heap,
+						     const struct cm_block *block, uint64_t size)
+{
+	const struct cm_segment *run = &heap->cache->segment[block->segment];
+	const struct cm_paged *paged = heap->device->paged[cm_segment_pool(run)];
+	struct cm_paged_span pages = {0, 0};
+
+	if (!(run->flags & CM_SEGMENT_PAGED) || block->size <= size)
+		return pages;
+	pages = handle_across(paged, run, block->addr + size);
+	if (cm_paged_addr_of(paged, pages.first) < block->addr ||
+	    cm_paged_addr_of(paged, pages.first + pages.count) > block->addr + block->size ||
+	    pages.count <= cm_fragmentation_handle_pages_locked(heap, size))
+		pages.count = 0;
+	return pages;
+}
+
+/* Whether there is one; quick. The block is larger than `size`. Pages beside the block are not
+ * read, as they may be in no run. */
+static bool divides(const struct cm_heap *heap, const struct cm_block *block, uint64_t size)
+{
+	const struct cm_segment *run = &heap->cache->segment[block->segment];
+	const struct cm_paged *paged = heap->device->paged[CM_POOL_LARGE];
+	const struct cm_paged_page *page;
+	uint64_t addr = block->addr + size;
+
+	if (!(run->flags & CM_SEGMENT_PAGED))
+		return false;
+	page = &paged->page[cm_paged_page_at(paged, addr)];
+	addr = addr / CM_PAGED_PAGE * CM_PAGED_PAGE;
+	return ((addr > block->addr && page[-1].handle == page->handle) ||
+		(addr + CM_PAGED_PAGE < block->addr + block->size &&
+		 page[1].handle == page->handle)) &&
+	       cm_fragmentation_divided_locked(heap, block, size).count;
+}
+
 /* What blocks in use pin: the free blocks of their segments. */
 static uint64_t pinned_bytes(const struct cm_heap *heap)
 {
@@ -164,11 +224,9 @@ static bool pins_too_much(const struct cm_heap *heap, uint64_t size, uint64_t mo
 	return pinned_bytes(heap) + more > pinned_most(heap, used_bytes(heap) + size);
 }
 
-/* Whether the policy spares the free block, although it fits `size` bytes. */
-static bool spares(struct cm_heap *heap, const struct cm_block *block, uint64_t size)
+/* Whether a free segment is not to be split for `size` bytes. */
+static bool spares_segment(const struct cm_heap *heap, const struct cm_block *block, uint64_t size)
 {
-	if (cm_paged_serves(heap))
-		return spares_pages(heap, block, size);
 	if (!heap->card_fills_up || cm_block_is_split(block) ||
 	    used_bytes(heap) < heap->spares_from ||
 	    block->size <= (size + CM_SEGMENT_GRAIN - 1) / CM_SEGMENT_GRAIN * CM_SEGMENT_GRAIN)
@@ -176,16 +234,32 @@ static bool spares(struct cm_heap *heap, const struct cm_block *block, uint64_t 
 	return pins_too_much(heap, size, block->size - size);
 }
 
+/* Whether the policy spares the free block, although it fits `size` bytes. */
+static bool spares(struct cm_heap *heap, const struct cm_block *block, uint64_t size)
+{
+	return cm_paged_serves(heap) ? spares_pages(heap, block, size)
+				     : spares_segment(heap, block, size);
+}
+
+static bool should_poll_on_pages(struct cm_heap *heap, const struct cm_block *block, uint64_t size)
+{
+	return (heap->row->pending_bytes &&
+		cm_poll_policy_before_split_locked(heap, size, block->size)) ||
+	       (heap->card_fills_up && spares_pages(heap, block, size)) ||
+	       divides(heap, block, size);
+}
+
 bool cm_fragmentation_should_poll_locked(struct cm_heap *heap, const struct cm_block *block,
 					 uint64_t size)
 {
 	const uint64_t pending = heap->row->pending_bytes;
 
-	if (pending &&
-	    (cm_paged_serves(heap) || pins_too_much(heap, size, block->size - size + pending)) &&
+	if (cm_paged_serves(heap))
+		return should_poll_on_pages(heap, block, size);
+	if (pending && pins_too_much(heap, size, block->size - size + pending) &&
 	    cm_poll_policy_before_split_locked(heap, size, block->size))
 		return true;
-	return spares(heap, block, size);
+	return spares_segment(heap, block, size);
 }
 
 /* The first block of the bin with the best fit for `size` bytes, and the block after a given one;
@@ -214,6 +288,8 @@ uint32_t cm_fragmentation_find_locked(struct cm_heap *heap, uint64_t size)
 	const struct cm_block *block = heap->cache->block;
 	uint32_t index = cm_bins_find(bins, size), looks;
 
+	if (index && block[index].size > size && divides(heap, &block[index], size))
+		return 0;
 	if (!index || !spares(heap, &block[index], size))
 		return index;
 	index = first_fit(bins, size);

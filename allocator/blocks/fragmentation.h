@@ -13,6 +13,10 @@
  * is spared if the request would touch more whole pages of it than necessary. The request gets
  * another block, or a place for which pages are moved, and shares a page with blocks in use.
  *
+ * Pages may share a driver allocation, a handle, which returns as a whole. Handles are large on a
+ * card with room. A request does not divide a larger one than it would get itself: that one is
+ * replaced first (paged_ready.h).
+ *
  * A program that repeats its steps would move pages for ever. So the number of moves for spared
  * blocks is limited, until the program has more in use than ever before.
  *
@@ -25,9 +29,8 @@
 #include <stdint.h>
 
 #include "allocator/base/attr.h"
+#include "allocator/state/pages.h"
 #include "stats/layout.h"
-
-struct cm_heap;
 
 /* A segment of the heap, or pages of one, were added or returned: sets heap->card_fills_up, informs
  * poll_policy.h, and sets heap->watches_splits: card_fills_up, or it has pages. Only heaps with
@@ -42,8 +45,17 @@ void cm_fragmentation_note_refusal_locked(struct cm_heap *heap, uint64_t bytes);
 CM_COLD bool cm_fragmentation_should_poll_locked(struct cm_heap *heap, const struct cm_block *block,
 						 uint64_t size);
 
-/* As cm_bins_find in the large pool, without the blocks that are spared. */
+/* As cm_bins_find in the large pool, without the blocks that are spared. 0 also if the request
+ * would divide a handle of the one that fits best. */
 uint32_t cm_fragmentation_find_locked(struct cm_heap *heap, uint64_t size);
+
+/* The most pages of a handle that is made for `size` bytes, or that these may divide. */
+uint32_t cm_fragmentation_handle_pages_locked(const struct cm_heap *heap, uint64_t size);
+
+/* The handle that the end of `size` bytes would divide in a free block and may not, if it lies
+ * wholly in the block; count 0: there is none. */
+struct cm_paged_span cm_fragmentation_divided_locked(const struct cm_heap *heap,
+						     const struct cm_block *block, uint64_t size);
 
 /* Whether less than 1/32 of the card is not reserved. */
 bool cm_fragmentation_is_full_locked(const struct cm_heap *heap);

@@ -194,7 +194,7 @@ CM_ALWAYS_INLINE int cm_take_from_pool(struct cm_heap *heap, enum cm_pool pool, 
 {
 	struct cm_bins *bins = &heap->bins[pool];
 	uint32_t index = way == CM_TAKE_SPARING && pool == CM_POOL_LARGE &&
-					 CM_UNLIKELY(heap->card_fills_up)
+					 CM_UNLIKELY(heap->watches_splits)
 				 ? cm_fragmentation_find_locked(heap, size)
 				 : cm_bins_find(bins, size);
 	const struct cm_block *block = &bins->block[index];

@@ -9,8 +9,7 @@
 #include "allocator/blocks/heap.h"
 #include "allocator/paged/paged_moves.h"
 #include "allocator/paged/paged_place.h"
-#include "allocator/paged/runs.h"
-#include "allocator/reuse/epoch.h"
+#include "allocator/paged/paged_ready.h"
 #include "allocator/reuse/fence.h"
 #include "allocator/state/report.h"
 #include "allocator/state/state.h"
@@ -23,7 +22,6 @@
 /* After so many attempts in which other threads took what was mapped for it, a request is served by
  * a segment. */
 #define TRIES 3
-#define LOOKS 64u /* free blocks of another context that a request reads */
 
 /* A range of addresses and its table, which takes memory only as far as it is used. NULL: none. */
 static struct cm_paged *reserve(struct cm_heap *heap)
@@ -138,7 +136,7 @@ static void steal(const struct cm_paged_request *request, const struct cm_paged_
 	cm_lock_release(&cache->event_lock);
 }
 
-/* --- from other contexts ------------------------------------------------------------------ */
+/* --- growing ------------------------------------------------------------------------------ */
 
 /* Whether so many missing pages are taken from free blocks, as far as there are any. */
 static bool moves_pages(struct cm_heap *heap, uint32_t pages)
@@ -146,138 +144,6 @@ static bool moves_pages(struct cm_heap *heap, uint32_t pages)
 	return CM_WITH_LOCK(&heap->device->lock,
 			    cm_fragmentation_moves_pages_locked(heap, pages * PAGE));
 }
-
-/* Pages in a free block of another context, as few as the request needs. */
-struct offer {
-	struct cm_heap *lender; /* NULL: there are none */
-	uint32_t block;
-	struct cm_paged_span pages;
-};
-
-/* Keeps the offer of fewer pages. */
-static void look_at_block(const struct cm_paged_request *request, struct cm_heap *lender,
-			  uint32_t index, struct offer *best)
-{
-	const struct cm_cache *cache = request->heap->cache;
-	struct cm_paged_span pages;
-
-	if (!(cache->segment[cache->block[index].segment].flags & CM_SEGMENT_PAGED))
-		return;
-	pages = cm_paged_whole_pages_locked(cache, request->paged, &cache->block[index],
-					    cm_paged_pages_of(request->size));
-	if (pages.count >= cm_paged_pages_of(request->size) &&
-	    (!best->lender || pages.count < best->pages.count))
-		*best = (struct offer){lender, index, pages};
-}
-
-/* The same for the tightest free blocks of another context. */
-static void look_at_lender(const struct cm_paged_request *request, struct cm_heap *lender,
-			   struct offer *best)
-{
-	const struct cm_bins *bins = &lender->bins[cm_size_pool(request->size)];
-	const uint32_t pages = cm_paged_pages_of(request->size);
-	uint32_t bin = cm_bins_next(bins, cm_bins_of(pages * PAGE >> CM_GRAIN_SHIFT));
-	uint32_t looks = LOOKS, index;
-
-	for (; bin < CM_BINS_COUNT; bin = cm_bins_next(bins, bin + 1))
-		for (index = bins->head[bin]; index; index = bins->block[index].link_next) {
-			look_at_block(request, lender, index, best);
-			if (!--looks || (best->lender && best->pages.count == pages))
-				return;
-		}
-}
-
-static struct offer find_offer_locked(const struct cm_paged_request *request,
-				      const struct cm_paged_heaps *idle)
-{
-	struct offer best = {.lender = NULL};
-	struct cm_heap *lender;
-	uint32_t at = 0;
-
-	/* Its pages are open to all devices to which the lender's are. */
-	while ((lender = cm_device_next_heap(request->heap->device, &at)))
-		if (lender != request->heap && cm_paged_has_heap(idle, lender) &&
-		    !(request->heap->open_to & ~lender->open_to))
-			look_at_lender(request, lender, &best);
-	return best;
-}
-
-/* The pages change hands, and the request is served. The driver is not called: its counters stay
- * as they were. */
-static int take_offer_locked(const struct cm_paged_request *request, const struct offer *offer,
-			     struct cm_paged_stolen *stolen)
-{
-	struct cm_device_row *row = request->heap->device->row;
-	struct cm_paged_place place = {.pages = offer->pages};
-	uint32_t block;
-	int err;
-
-	if (!cm_paged_stands_locked(request) || cm_heap_drains(request->heap) ||
-	    !cm_paged_cut_locked(offer->lender, request->paged, offer->block, offer->pages, stolen))
-		return -ENOENT;
-	place.left = cm_paged_run_before(request->paged, offer->pages.first);
-	place.right = cm_paged_run_at(request->paged, offer->pages.first + offer->pages.count);
-	err = cm_paged_enter_locked(request, &place, &block);
-	if (err)
-		return err;
-	*stolen = (struct cm_paged_stolen){.parts = 0};
-	cm_counters_begin(row);
-	cm_counters_count(row, CM_SCALAR_num_device_alloc, -1);
-	cm_counters_count(row, CM_SCALAR_num_device_free, -1);
-	cm_counters_end(row);
-	return cm_heap_take_block_locked(request->heap, block, request->size, request->bytes,
-					 CM_SCALAR_cache_hits, request->ret_addr);
-}
-
-/* What other contexts have freed is made ready if their work is done, as only their own requests
- * do it otherwise. */
-static void poll_lenders_event_locked(const struct cm_paged_request *request)
-{
-	struct cm_heap *lender;
-	uint32_t at = 0;
-
-	while ((lender = cm_device_next_heap(request->heap->device, &at))) {
-		if (lender == request->heap || cm_heap_pending_bytes(lender) < PAGE ||
-		    !(lender->can & CM_CAN_CTX_EVENTS) || cm_heap_is_suspended(lender))
-			continue;
-		(void)cm_epoch_close_event_locked(lender);
-		(void)cm_epoch_poll_event_locked(lender);
-	}
-}
-
-/*
- * Serves the request by idle pages of other contexts of the device: pages are the device's, and
- * their addresses hold in all its contexts. What is ready has waited for the work of all of these
- * (reach.h), but for what is ready behind a barrier. On a full device none change hands: there all
- * that is idle goes back first, and lies where it is needed then. -ENOENT: there are none.
- */
-static int adopt(const struct cm_paged_request *request)
-{
-	struct cm_cache *cache = request->heap->cache;
-	struct cm_device *device = request->heap->device;
-	struct cm_paged_stolen stolen = {.parts = 0};
-	struct cm_paged_heaps idle;
-	struct offer offer;
-	int err = -ENOENT;
-
-	if (atomic_load_explicit(&cache->contexts, memory_order_relaxed) == 1 ||
-	    CM_WITH_LOCK(&device->lock, cm_fragmentation_is_full_locked(request->heap)))
-		return -ENOENT;
-	cm_lock_acquire(&cache->event_lock);
-	poll_lenders_event_locked(request);
-	cm_paged_find_idle_event_locked(device, &idle);
-	cm_lock_acquire(&device->lock);
-	offer = find_offer_locked(request, &idle);
-	if (offer.lender)
-		err = take_offer_locked(request, &offer, &stolen);
-	cm_lock_release(&device->lock);
-	cm_lock_release(&cache->event_lock);
-	/* If no rows are left for them. */
-	(void)cm_paged_give_back(device, &stolen);
-	return err;
-}
-
-/* --- growing ------------------------------------------------------------------------------ */
 
 static bool is_to_be_packed(struct cm_heap *heap, uint64_t size)
 {
@@ -297,24 +163,6 @@ static int take_spared(const struct cm_paged_request *request, uint64_t most)
 		block = cm_fragmentation_find_reserved_locked(heap, request->size, most);
 	err = cm_heap_take_block_locked(heap, block, request->size, request->bytes,
 					CM_SCALAR_cache_hits, request->ret_addr);
-	cm_lock_release(&heap->device->lock);
-	return err;
-}
-
-/* Allocates from the mapped pages. -EBUSY: another thread was faster. */
-static int take_mapped(const struct cm_paged_request *request, const struct cm_paged_place *place)
-{
-	struct cm_heap *heap = request->heap;
-	uint32_t block;
-	int err;
-
-	cm_lock_acquire(&heap->device->lock);
-	err = cm_paged_enter_locked(request, place, &block);
-	if (!err &&
-	    cm_heap_take_block_locked(heap, block, request->size, request->bytes,
-				      CM_SCALAR_cache_misses, request->ret_addr) &&
-	    cm_heap_take_locked(heap, request->size, request->bytes, request->ret_addr))
-		err = -EBUSY;
 	cm_lock_release(&heap->device->lock);
 	return err;
 }
@@ -359,7 +207,7 @@ static int add_pages(const struct cm_paged_request *request)
 	}
 	/* The stolen pages may have been in the run that the place is joined to. */
 	err = cm_paged_choose_place(request, packed, &place)
-		      ? cm_paged_map(heap, request->paged, place.pages, &stolen)
+		      ? cm_paged_map(heap, request->paged, &place, &stolen)
 		      : -ENOENT;
 	(void)cm_paged_give_back(heap->device, &stolen);
 	cm_device_count(heap->device, CM_SCALAR_driver_alloc_ns,
@@ -368,7 +216,7 @@ static int add_pages(const struct cm_paged_request *request)
 		note_outcome(heap, &place, packed, err);
 	if (err)
 		return err;
-	err = take_mapped(request, &place);
+	err = cm_paged_take_mapped(request, &place);
 	if (err && err != -EBUSY)
 		cm_paged_unmap(heap->device, request->paged, place.pages);
 	return err;
@@ -384,7 +232,7 @@ int cm_paged_alloc(struct cm_heap *heap, uint64_t ctx, uint64_t size, uint64_t b
 
 	cm_lock_acquire(&device->paging);
 	err = find_or_reserve(&request, cm_size_pool(size));
-	if (!err && !adopt(&request))
+	if (!err && (!cm_paged_divide(&request) || !cm_paged_adopt(&request)))
 		tries = 0;
 	while (!err && tries--) {
 		err = add_pages(&request);

@@ -6,6 +6,7 @@
  * is full; else it is placed where the fewest pages are missing, and the driver creates them. On a
  * card that fills up it is placed where it occupies the fewest pages (fragmentation.h). Then pages
  * that lie wholly in free blocks are moved there first, and the driver creates only the rest.
+ * Pages that were created together may share a handle of the driver (paged_ready.h).
  *
  * A page is moved or returned only if no submitted work can still touch it: its block is free, so
  * its epoch is ready (even if it is not recycled), and the last ordered barrier has been passed.
@@ -58,8 +59,9 @@ void cm_paged_each_idle_locked(struct cm_heap *heap,
 			       void *data);
 
 /*
- * Returns up to `most` bytes of the pages that have been idle longest and that no work can touch,
- * from one such span. Returns the bytes, 0: there are none.
+ * Returns `most` bytes of the pages that have been idle longest and that no work can touch, from
+ * one such span: all of it if it has fewer, more if they end inside a handle. Returns the bytes, 0:
+ * there are none.
  */
 uint64_t cm_paged_release_idlest(struct cm_device *device, uint64_t most);
 

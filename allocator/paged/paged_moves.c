@@ -32,39 +32,12 @@ void cm_paged_tag_run_locked(struct cm_heap *heap, struct cm_paged *paged, uint3
 		last->hint = block;
 }
 
-/* The first page of the handle at `at`; at least `low`. */
-static uint32_t handle_start(const struct cm_paged *paged, uint32_t at, uint32_t low)
-{
-	while (at > low && paged->page[at - 1].handle == paged->page[at].handle)
-		at--;
-	return at;
-}
-
-struct cm_paged_span cm_paged_whole_handles_locked(const struct cm_paged *paged,
-						   const struct cm_segment *run, uint64_t from,
-						   uint64_t end)
-{
-	const uint32_t low = cm_paged_page_at(paged, run->addr);
-	const uint32_t high = cm_paged_page_at(paged, cm_paged_end_of(run));
-	struct cm_paged_span pages = {cm_paged_page_at(paged, from + PAGE - 1), 0};
-	uint32_t stop = cm_paged_page_at(paged, end);
-
-	if (pages.first < stop && pages.first > low &&
-	    paged->page[pages.first - 1].handle == paged->page[pages.first].handle)
-		pages.first = cm_paged_handle_end(paged, pages.first, stop);
-	if (pages.first < stop && stop < high &&
-	    paged->page[stop].handle == paged->page[stop - 1].handle)
-		stop = handle_start(paged, stop - 1, pages.first);
-	pages.count = pages.first < stop ? stop - pages.first : 0;
-	return pages;
-}
-
 void cm_paged_keep_last(const struct cm_paged *paged, struct cm_paged_span *pages, uint32_t least)
 {
 	const uint32_t end = pages->first + pages->count;
 
 	if (pages->count > least) {
-		pages->first = handle_start(paged, end - least, pages->first);
+		pages->first = cm_paged_handle_start(paged, end - least, pages->first);
 		pages->count = end - pages->first;
 	}
 }
@@ -137,7 +110,7 @@ static uint64_t unmap_last(const struct cm_driver_ops *ops, struct cm_paged *pag
 			   struct cm_paged_span *pages, uint32_t *ret_count)
 {
 	const uint32_t end = pages->first + pages->count;
-	const uint32_t first = handle_start(paged, end - 1, pages->first);
+	const uint32_t first = cm_paged_handle_start(paged, end - 1, pages->first);
 	const struct cm_paged_span of = {first, end - first};
 	const uint64_t handle = paged->page[first].handle;
 
@@ -260,22 +233,32 @@ static bool is_refused(struct cm_heap *heap, uint32_t count)
 		free_bytes < count * PAGE);
 }
 
+/* The next pages of a place that get a handle of their own. */
+static struct cm_paged_span next_handle(const struct cm_paged_place *place, uint32_t first)
+{
+	uint32_t stop = place->pages.first + place->pages.count;
+
+	if (first == place->end)
+		stop = first + 1;
+	else if (first < place->end && place->end < stop)
+		stop = place->end;
+	return (struct cm_paged_span){first,
+				      stop - first < place->most ? stop - first : place->most};
+}
+
 /* Maps new handles at all other pages. */
-static int map_new(struct cm_heap *heap, struct cm_paged *paged, struct cm_paged_span pages,
+static int map_new(struct cm_heap *heap, struct cm_paged *paged, const struct cm_paged_place *place,
 		   struct cm_paged_span *done)
 {
-	const uint32_t most = cm_paged_handle_pages(pages.count);
 	struct cm_device *device = heap->device;
 	struct cm_paged_span next;
 	uint64_t handle = 0;
 	int err = 0;
 
-	if (done->count < pages.count && is_refused(heap, pages.count - done->count))
+	if (done->count < place->pages.count && is_refused(heap, place->pages.count - done->count))
 		return CM_DRIVER_OUT_OF_MEMORY;
-	while (!err && done->count < pages.count) {
-		next = (struct cm_paged_span){done->first + done->count, pages.count - done->count};
-		if (next.count > most)
-			next.count = most;
+	while (!err && done->count < place->pages.count) {
+		next = next_handle(place, done->first + done->count);
 		err = create_handle(device, next.count, &handle);
 		if (!err)
 			err = map_handle(device, paged, next, handle);
@@ -301,16 +284,17 @@ static int open_to_all(struct cm_heap *heap, uint64_t addr, uint64_t bytes)
 	return err;
 }
 
-int cm_paged_map(struct cm_heap *heap, struct cm_paged *paged, struct cm_paged_span pages,
+int cm_paged_map(struct cm_heap *heap, struct cm_paged *paged, const struct cm_paged_place *place,
 		 struct cm_paged_stolen *stolen)
 {
+	const struct cm_paged_span pages = place->pages;
 	struct cm_paged_span done = {pages.first, 0};
 	int err = map_stolen(heap->device, paged, pages, stolen, &done);
 
 	/* First, as the device may have no other memory for new ones. */
 	(void)cm_paged_give_back(heap->device, stolen);
 	if (!err)
-		err = map_new(heap, paged, pages, &done);
+		err = map_new(heap, paged, place, &done);
 	if (!err)
 		err = open_to_all(heap, cm_paged_addr_of(paged, pages.first), pages.count * PAGE);
 	if (err)

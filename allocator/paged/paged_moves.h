@@ -20,13 +20,7 @@
 
 #define CM_PAGED_PARTS 64
 
-/* Pages in a row, by number. Those that move, or go back to the driver, have whole handles. */
-struct cm_paged_span {
-	uint32_t first;
-	uint32_t count;
-};
-
-/* Pages taken out of the tables, still mapped where they were. */
+/* Pages taken out of the tables, of whole handles, still mapped where they were. */
 struct cm_paged_stolen {
 	struct {
 		struct cm_paged *from;
@@ -34,6 +28,17 @@ struct cm_paged_stolen {
 	} part[CM_PAGED_PARTS];
 	uint32_t parts;
 	uint32_t pages; /* all together */
+};
+
+/* The place for a request: the missing pages, and the runs that they touch. */
+struct cm_paged_place {
+	struct cm_paged_span pages;
+	uint32_t left;
+	uint32_t right;
+	uint32_t most; /* pages of a new handle */
+	uint32_t end;  /* the page that the request may come to share with another one: its handle
+			* has no other page */
+	uint64_t touched; /* pages on which no block in use lies, the missing ones among them */
 };
 
 /* A bit for each heap, by its index. */
@@ -60,23 +65,6 @@ static inline size_t cm_paged_table_bytes(uint64_t range_bytes)
  * the run, from which the search for its last block starts; 0: there is no run. */
 void cm_paged_tag_run_locked(struct cm_heap *heap, struct cm_paged *paged, uint32_t block);
 
-/* The first page behind those of the handle at `at`, or behind the pages that have none; at most
- * `end`. With the device's lock alone `end` must be in the same run. */
-static inline uint32_t cm_paged_handle_end(const struct cm_paged *paged, uint32_t at, uint32_t end)
-{
-	const uint64_t handle = paged->page[at].handle;
-
-	do
-		at++;
-	while (at < end && paged->page[at].handle == handle);
-	return at;
-}
-
-/* The pages in [from, end) of a run whose handles lie wholly there; count 0: none. */
-struct cm_paged_span cm_paged_whole_handles_locked(const struct cm_paged *paged,
-						   const struct cm_segment *run, uint64_t from,
-						   uint64_t end);
-
 /* Shortens pages of whole handles to the last ones: as few handles as have `least` pages. */
 void cm_paged_keep_last(const struct cm_paged *paged, struct cm_paged_span *pages, uint32_t least);
 
@@ -91,9 +79,9 @@ struct cm_paged_span cm_paged_whole_pages_locked(const struct cm_cache *cache,
 bool cm_paged_cut_locked(struct cm_heap *heap, struct cm_paged *paged, uint32_t index,
 			 struct cm_paged_span pages, struct cm_paged_stolen *stolen);
 
-/* Maps pages that are in no run, all or none: stolen handles first, if they fit, then new ones.
- * The remaining stolen handles go to the driver. 0 or the driver's code. */
-int cm_paged_map(struct cm_heap *heap, struct cm_paged *paged, struct cm_paged_span pages,
+/* Maps the pages of a place, which are in no run, all or none: stolen handles first, if they fit,
+ * then new ones. The remaining stolen handles go to the driver. 0 or the driver's code. */
+int cm_paged_map(struct cm_heap *heap, struct cm_paged *paged, const struct cm_paged_place *place,
 		 struct cm_paged_stolen *stolen);
 
 /* Unmaps pages that are in no run, and returns them to the driver. */

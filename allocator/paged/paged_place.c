@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "allocator/blocks/fragmentation.h"
+#include "allocator/blocks/heap.h"
 #include "allocator/paged/runs.h"
 #include "allocator/state/report.h"
 #include "allocator/state/state.h"
@@ -76,12 +77,13 @@ static void consider(const struct cm_paged *paged, const struct gap *gap,
 	const bool joins_left = pages.first == gap->pages.first;
 	const bool joins_right = end == gap->pages.first + gap->pages.count;
 	const uint64_t tail = joins_left ? gap->tail : 0, head = joins_right ? gap->head : 0;
+	const uint64_t addr = cm_paged_addr_of(paged, pages.first) - tail;
 	const struct cm_paged_place place = {
 		.pages = pages,
 		.left = joins_left ? gap->left : 0,
 		.right = joins_right ? gap->right : 0,
-		.touched = cm_paged_touched(cm_paged_addr_of(paged, pages.first) - tail,
-					    tail + pages.count * PAGE + head, size),
+		.end = cm_paged_page_at(paged, addr + size),
+		.touched = cm_paged_touched(addr, tail + pages.count * PAGE + head, size),
 	};
 
 	if (best->pages.count && packed && place.touched != best->touched) {
@@ -148,8 +150,14 @@ static bool choose_locked(const struct cm_paged_request *request, bool packed,
 bool cm_paged_choose_place(const struct cm_paged_request *request, bool packed,
 			   struct cm_paged_place *ret_place)
 {
-	return CM_WITH_LOCK(&request->heap->device->lock,
-			    choose_locked(request, packed, ret_place));
+	struct cm_heap *heap = request->heap;
+	bool found;
+
+	cm_lock_acquire(&heap->device->lock);
+	found = choose_locked(request, packed, ret_place);
+	ret_place->most = cm_fragmentation_handle_pages_locked(heap, request->size);
+	cm_lock_release(&heap->device->lock);
+	return found;
 }
 
 /* Enters the mapped pages; *ret_block is the free block that contains them. -EAGAIN: meanwhile the
@@ -188,4 +196,21 @@ int cm_paged_enter_locked(const struct cm_paged_request *request,
 	cm_paged_tag_run_locked(heap, paged, *ret_block);
 	cm_paged_note_use_locked(paged, addr, bytes, cm_cache_tick(cache));
 	return 0;
+}
+
+int cm_paged_take_mapped(const struct cm_paged_request *request, const struct cm_paged_place *place)
+{
+	struct cm_heap *heap = request->heap;
+	uint32_t block;
+	int err;
+
+	cm_lock_acquire(&heap->device->lock);
+	err = cm_paged_enter_locked(request, place, &block);
+	if (!err &&
+	    cm_heap_take_block_locked(heap, block, request->size, request->bytes,
+				      CM_SCALAR_cache_misses, request->ret_addr) &&
+	    cm_heap_take_locked(heap, request->size, request->bytes, request->ret_addr))
+		err = -EBUSY;
+	cm_lock_release(&heap->device->lock);
+	return err;
 }

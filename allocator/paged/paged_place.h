@@ -22,19 +22,6 @@ struct cm_paged_request {
 	uint64_t *ret_addr;
 };
 
-/* The place for a request: the missing pages, and the runs that they touch. */
-struct cm_paged_place {
-	struct cm_paged_span pages;
-	uint32_t left;
-	uint32_t right;
-	uint64_t touched; /* pages on which no block in use lies, the missing ones among them */
-};
-
-static inline uint32_t cm_paged_pages_of(uint64_t bytes)
-{
-	return (uint32_t)((bytes + CM_PAGED_PAGE - 1) / CM_PAGED_PAGE);
-}
-
 /* False: the context is gone, and the heap is unused or another context's. */
 static inline bool cm_paged_stands_locked(const struct cm_paged_request *request)
 {
@@ -66,5 +53,9 @@ bool cm_paged_choose_place(const struct cm_paged_request *request, bool packed,
  * meanwhile the context was destroyed, or caching has stopped. -ENOSPC: no rows are left. */
 int cm_paged_enter_locked(const struct cm_paged_request *request,
 			  const struct cm_paged_place *place, uint32_t *ret_block);
+
+/* Enters them and serves the request. Errors as above, and -EBUSY: another thread was faster. */
+int cm_paged_take_mapped(const struct cm_paged_request *request,
+			 const struct cm_paged_place *place);
 
 #endif

@@ -2,17 +2,11 @@
 #include "allocator/state/pages.h"
 
 /*
- * Each handle costs four driver calls, and stays as long as a block lies on any part of it. So a
- * block keeps at most two handles beside its own memory: a 64th of the request that they were
- * created for. Measured in docs/decisions/pages.md.
+ * Each handle costs four driver calls, and stays as long as a block lies on any part of it. So they
+ * are large on a card with room, and small on a card without. Measured in docs/decisions/pages.md.
  */
-#define HANDLES_MAX 128
-
-bool cm_paged_serves(const struct cm_heap *heap)
-{
-	return heap->cache->policy.expandable_segments && heap->can & CM_CAN_PAGES &&
-	       !cm_heap_drains(heap);
-}
+#define HANDLES_MOST 128 /* of a request */
+#define ROOM_SHARE   512 /* fewer of them, if each is at most 1/512 of the room */
 
 void cm_paged_note_use_locked(struct cm_paged *paged, uint64_t addr, uint64_t bytes, uint64_t tick)
 {
@@ -23,7 +17,29 @@ void cm_paged_note_use_locked(struct cm_paged *paged, uint64_t addr, uint64_t by
 		paged->page[at].tick = tick;
 }
 
-uint32_t cm_paged_handle_pages(uint32_t pages)
+uint32_t cm_paged_handle_pages(uint32_t pages, uint64_t room)
 {
-	return (pages + HANDLES_MAX - 1) / HANDLES_MAX;
+	const uint32_t least = (pages + HANDLES_MOST - 1) / HANDLES_MOST;
+	const uint64_t share = room / CM_PAGED_PAGE / ROOM_SHARE;
+
+	return share < least ? least : share < pages ? (uint32_t)share : pages;
+}
+
+struct cm_paged_span cm_paged_whole_handles_locked(const struct cm_paged *paged,
+						   const struct cm_segment *run, uint64_t from,
+						   uint64_t end)
+{
+	const uint32_t low = cm_paged_page_at(paged, run->addr);
+	const uint32_t high = cm_paged_page_at(paged, cm_paged_end_of(run));
+	struct cm_paged_span pages = {cm_paged_page_at(paged, from + CM_PAGED_PAGE - 1), 0};
+	uint32_t stop = cm_paged_page_at(paged, end);
+
+	if (pages.first < stop && pages.first > low &&
+	    paged->page[pages.first - 1].handle == paged->page[pages.first].handle)
+		pages.first = cm_paged_handle_end(paged, pages.first, stop);
+	if (pages.first < stop && stop < high &&
+	    paged->page[stop].handle == paged->page[stop - 1].handle)
+		stop = cm_paged_handle_start(paged, stop - 1, pages.first);
+	pages.count = pages.first < stop ? stop - pages.first : 0;
+	return pages;
 }

@@ -33,6 +33,12 @@ struct cm_paged {
 	} page[];
 };
 
+/* Pages in a row, by number. */
+struct cm_paged_span {
+	uint32_t first;
+	uint32_t count;
+};
+
 static inline uint64_t cm_paged_addr_of(const struct cm_paged *paged, uint32_t page)
 {
 	return paged->base + page * CM_PAGED_PAGE;
@@ -59,11 +65,47 @@ static inline uint64_t cm_paged_touched(uint64_t addr, uint64_t bytes, uint64_t 
 	return first < end ? (stop < end ? stop : end) - first : 0;
 }
 
-/* The pages of each handle, the last one excepted, when a request gets so many new pages. */
-uint32_t cm_paged_handle_pages(uint32_t pages);
+/* The first page behind those of the handle at `at`, or behind the pages that have none; at most
+ * `end`. With the device's lock alone `end` must be in the same run. */
+static inline uint32_t cm_paged_handle_end(const struct cm_paged *paged, uint32_t at, uint32_t end)
+{
+	const uint64_t handle = paged->page[at].handle;
+
+	do
+		at++;
+	while (at < end && paged->page[at].handle == handle);
+	return at;
+}
+
+/* The first page of the handle at `at`; at least `low`. */
+static inline uint32_t cm_paged_handle_start(const struct cm_paged *paged, uint32_t at,
+					     uint32_t low)
+{
+	while (at > low && paged->page[at - 1].handle == paged->page[at].handle)
+		at--;
+	return at;
+}
+
+/* The pages in [from, end) of a run whose handles lie wholly there; count 0: none. */
+struct cm_paged_span cm_paged_whole_handles_locked(const struct cm_paged *paged,
+						   const struct cm_segment *run, uint64_t from,
+						   uint64_t end);
+
+/* The most pages of a handle that is created for a request of so many, or that it may divide, on a
+ * card that has `room` bytes left. */
+uint32_t cm_paged_handle_pages(uint32_t pages, uint64_t room);
+
+static inline uint32_t cm_paged_pages_of(uint64_t bytes)
+{
+	return (uint32_t)((bytes + CM_PAGED_PAGE - 1) / CM_PAGED_PAGE);
+}
 
 /* Whether the heap's memory is paged. */
-bool cm_paged_serves(const struct cm_heap *heap);
+static inline bool cm_paged_serves(const struct cm_heap *heap)
+{
+	return heap->cache->policy.expandable_segments && heap->can & CM_CAN_PAGES &&
+	       !cm_heap_drains(heap);
+}
 
 /* The block at these addresses was in use until now, which is `tick` of the clock. The device's
  * lock is held. */

@@ -262,8 +262,9 @@ void __wrap_cm_paged_return_forgotten(struct cm_cache *cache)
 	context_is_gone = false;
 }
 
-/* Handles of three pages already for requests that the small devices here have room for. */
-uint32_t __wrap_cm_paged_handle_pages(uint32_t pages)
+/* As on large devices, already for requests that the small ones here have room for. */
+uint32_t __wrap_cm_paged_handle_pages(uint32_t pages, uint64_t room)
 {
-	return pages < 5 ? 1 : 3;
+	(void)room;
+	return pages < 4 ? 1 : pages;
 }

@@ -209,7 +209,7 @@ int fake_page_create(int32_t ordinal, uint64_t bytes, uint64_t *ret_page)
 	fake->page[fake->pages++] = (struct fake_page){.bytes = bytes, .device = (uint32_t)ordinal};
 	fake->used_bytes[ordinal] += bytes;
 	*ret_page = fake->pages;
-	return fake_end(0);
+	return fake_end_later(0);
 }
 
 static struct fake_page *page_of(uint64_t handle)

@@ -43,6 +43,7 @@ static struct fixture *open_decaying(uint64_t decay_ns)
 	return case_open(&(struct fixture_params){.policy = &policy});
 }
 
+/* On a small card, so that few pages share a driver allocation. */
 static struct fixture *open_paged(uint64_t decay_ns)
 {
 	struct cm_policy policy;
@@ -50,7 +51,7 @@ static struct fixture *open_paged(uint64_t decay_ns)
 	cm_policy_init(&policy);
 	policy.decay_ns = decay_ns;
 	policy.expandable_segments = true;
-	return case_open(&(struct fixture_params){.policy = &policy});
+	return case_open(&(struct fixture_params){.policy = &policy, .limit_bytes = GIB});
 }
 
 static void fill_and_free(struct fixture *f)
@@ -431,7 +432,8 @@ static void pages_in_use_now_and_then_stay_and_those_beside_them_go(void **state
 		pass(f, DECAY_NS / 20);
 	}
 	assert_int_equal(case_reserved(f), PIECE);
-	assert_int_equal(f->driver.called[FAKE_PAGE_CREATE], pages / cm_paged_handle_pages(pages));
+	assert_int_equal(f->driver.called[FAKE_PAGE_CREATE],
+			 pages / cm_paged_handle_pages(pages, GIB));
 	case_close(f);
 }
 

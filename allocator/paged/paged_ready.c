@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+#include "allocator/paged/paged_ready.h"
+
+#include <errno.h>
+
+#include "allocator/base/size_class.h"
+#include "allocator/blocks/fragmentation.h"
+#include "allocator/blocks/heap.h"
+#include "allocator/reuse/epoch.h"
+#include "allocator/reuse/fence.h"
+#include "allocator/state/report.h"
+
+#define PAGE  CM_PAGED_PAGE
+#define LOOKS 64u /* free blocks of another context that a request reads */
+
+/* --- dividing a handle -------------------------------------------------------------------- */
+
+static int take_block_locked(const struct cm_paged_request *request, uint32_t index)
+{
+	return cm_heap_take_block_locked(request->heap, index, request->size, request->bytes,
+					 CM_SCALAR_cache_hits, request->ret_addr);
+}
+
+/* Takes a free block on pages that no work can touch. -EINPROGRESS: the request would divide a
+ * handle that is too large; that is cut out of the block, and is to be replaced. */
+static int take_or_cut_locked(const struct cm_paged_request *request, uint32_t index,
+			      struct cm_paged_place *ret_place, struct cm_paged_stolen *stolen)
+{
+	const struct cm_block *block = &request->heap->cache->block[index];
+	const struct cm_paged_span pages = cm_fragmentation_divided_locked(request->heap, block,
+									   request->size);
+	const uint32_t end = cm_paged_page_at(request->paged, block->addr + request->size);
+
+	if (!pages.count ||
+	    !cm_paged_cut_locked(request->heap, request->paged, index, pages, stolen))
+		return take_block_locked(request, index);
+	*ret_place = (struct cm_paged_place){
+		.pages = pages,
+		.left = cm_paged_run_before(request->paged, pages.first),
+		.right = cm_paged_run_at(request->paged, pages.first + pages.count),
+		.most = pages.count,
+		.end = end,
+	};
+	return -EINPROGRESS;
+}
+
+/* Puts new handles in the place of the one that was cut out, and serves the request. */
+static int replace(const struct cm_paged_request *request, const struct cm_paged_place *place,
+		   struct cm_paged_stolen *stolen)
+{
+	struct cm_heap *heap = request->heap;
+	const uint64_t start = heap->cache->ops->now_ns();
+	int err = -ENOENT;
+
+	(void)cm_paged_give_back(heap->device, stolen);
+	/* Unless the pages are lost. */
+	if (!request->paged->page[place->pages.first].handle)
+		err = cm_paged_map(heap, request->paged, place, stolen);
+	cm_device_count(heap->device, CM_SCALAR_driver_alloc_ns,
+			(int64_t)(heap->cache->ops->now_ns() - start));
+	if (err)
+		return -ENOENT;
+	err = cm_paged_take_mapped(request, place);
+	if (err && err != -EBUSY)
+		cm_paged_unmap(heap->device, request->paged, place->pages);
+	return err;
+}
+
+/* The block that fits best, if the request would divide a handle of it; 0: it would not. */
+static uint32_t find_divided_locked(const struct cm_paged_request *request)
+{
+	const struct cm_heap *heap = request->heap;
+	const uint32_t index = cm_paged_stands_locked(request)
+				       ? cm_bins_find(&heap->bins[cm_size_pool(request->size)],
+						      request->size)
+				       : 0;
+
+	return index && cm_fragmentation_divided_locked(heap, &heap->cache->block[index],
+							request->size)
+				       .count
+		       ? index
+		       : 0;
+}
+
+int cm_paged_divide(const struct cm_paged_request *request)
+{
+	struct cm_device *device = request->heap->device;
+	struct cm_cache *cache = request->heap->cache;
+	struct cm_paged_stolen stolen = {.parts = 0};
+	struct cm_paged_place place;
+	uint32_t index;
+	bool idle;
+	int err = -ENOENT;
+
+	if (!CM_WITH_LOCK(&device->lock, find_divided_locked(request)))
+		return -ENOENT;
+	/* The event lock: what becomes ready behind a new barrier is not idle. */
+	cm_lock_acquire(&cache->event_lock);
+	idle = cm_fence_is_complete_event_locked(cm_heap_ordered(request->heap), device);
+	cm_lock_acquire(&device->lock);
+	index = find_divided_locked(request);
+	if (index)
+		err = idle ? take_or_cut_locked(request, index, &place, &stolen)
+			   : take_block_locked(request, index);
+	cm_lock_release(&device->lock);
+	cm_lock_release(&cache->event_lock);
+	return err == -EINPROGRESS ? replace(request, &place, &stolen) : err;
+}
+
+/* --- pages of other contexts --------------------------------------------------------------- */
+
+/* Pages in a free block of another context, as few as the request needs. */
+struct offer {
+	struct cm_heap *lender; /* NULL: there are none */
+	uint32_t block;
+	struct cm_paged_span pages;
+};
+
+/* Keeps the offer of fewer pages. */
+static void look_at_block(const struct cm_paged_request *request, struct cm_heap *lender,
+			  uint32_t index, struct offer *best)
+{
+	const struct cm_cache *cache = request->heap->cache;
+	struct cm_paged_span pages;
+
+	if (!(cache->segment[cache->block[index].segment].flags & CM_SEGMENT_PAGED))
+		return;
+	pages = cm_paged_whole_pages_locked(cache, request->paged, &cache->block[index],
+					    cm_paged_pages_of(request->size));
+	if (pages.count >= cm_paged_pages_of(request->size) &&
+	    (!best->lender || pages.count < best->pages.count))
+		*best = (struct offer){lender, index, pages};
+}
+
+/* The same for the tightest free blocks of another context. */
+static void look_at_lender(const struct cm_paged_request *request, struct cm_heap *lender,
+			   struct offer *best)
+{
+	const struct cm_bins *bins = &lender->bins[cm_size_pool(request->size)];
+	const uint32_t pages = cm_paged_pages_of(request->size);
+	uint32_t bin = cm_bins_next(bins, cm_bins_of(pages * PAGE >> CM_GRAIN_SHIFT));
+	uint32_t looks = LOOKS, index;
+
+	for (; bin < CM_BINS_COUNT; bin = cm_bins_next(bins, bin + 1))
+		for (index = bins->head[bin]; index; index = bins->block[index].link_next) {
+			look_at_block(request, lender, index, best);
+			if (!--looks || (best->lender && best->pages.count == pages))
+				return;
+		}
+}
+
+static struct offer find_offer_locked(const struct cm_paged_request *request,
+				      const struct cm_paged_heaps *idle)
+{
+	struct offer best = {.lender = NULL};
+	struct cm_heap *lender;
+	uint32_t at = 0;
+
+	/* Its pages are open to all devices to which the lender's are. */
+	while ((lender = cm_device_next_heap(request->heap->device, &at)))
+		if (lender != request->heap && cm_paged_has_heap(idle, lender) &&
+		    !(request->heap->open_to & ~lender->open_to))
+			look_at_lender(request, lender, &best);
+	return best;
+}
+
+/* The pages change hands, and the request is served, or -EINPROGRESS as above. The driver is not
+ * called for that: its counters stay as they were. */
+static int take_offer_locked(const struct cm_paged_request *request, const struct offer *offer,
+			     struct cm_paged_place *ret_place, struct cm_paged_stolen *stolen)
+{
+	struct cm_device_row *row = request->heap->device->row;
+	struct cm_paged_place place = {.pages = offer->pages};
+	uint32_t block;
+	int err;
+
+	if (!cm_paged_stands_locked(request) || cm_heap_drains(request->heap) ||
+	    !cm_paged_cut_locked(offer->lender, request->paged, offer->block, offer->pages, stolen))
+		return -ENOENT;
+	place.left = cm_paged_run_before(request->paged, offer->pages.first);
+	place.right = cm_paged_run_at(request->paged, offer->pages.first + offer->pages.count);
+	err = cm_paged_enter_locked(request, &place, &block);
+	if (err)
+		return err;
+	*stolen = (struct cm_paged_stolen){.parts = 0};
+	cm_counters_begin(row);
+	cm_counters_count(row, CM_SCALAR_num_device_alloc, -1);
+	cm_counters_count(row, CM_SCALAR_num_device_free, -1);
+	cm_counters_end(row);
+	return take_or_cut_locked(request, block, ret_place, stolen);
+}
+
+/* What other contexts have freed is made ready if their work is done, as only their own requests
+ * do it otherwise. */
+static void poll_lenders_event_locked(const struct cm_paged_request *request)
+{
+	struct cm_heap *lender;
+	uint32_t at = 0;
+
+	while ((lender = cm_device_next_heap(request->heap->device, &at))) {
+		if (lender == request->heap || cm_heap_pending_bytes(lender) < PAGE ||
+		    !(lender->can & CM_CAN_CTX_EVENTS) || cm_heap_is_suspended(lender))
+			continue;
+		(void)cm_epoch_close_event_locked(lender);
+		(void)cm_epoch_poll_event_locked(lender);
+	}
+}
+
+int cm_paged_adopt(const struct cm_paged_request *request)
+{
+	struct cm_cache *cache = request->heap->cache;
+	struct cm_device *device = request->heap->device;
+	struct cm_paged_stolen stolen = {.parts = 0};
+	struct cm_paged_place divided;
+	struct cm_paged_heaps idle;
+	struct offer offer;
+	int err = -ENOENT;
+
+	if (atomic_load_explicit(&cache->contexts, memory_order_relaxed) == 1 ||
+	    CM_WITH_LOCK(&device->lock, cm_fragmentation_is_full_locked(request->heap)))
+		return -ENOENT;
+	cm_lock_acquire(&cache->event_lock);
+	poll_lenders_event_locked(request);
+	cm_paged_find_idle_event_locked(device, &idle);
+	cm_lock_acquire(&device->lock);
+	offer = find_offer_locked(request, &idle);
+	if (offer.lender)
+		err = take_offer_locked(request, &offer, &divided, &stolen);
+	cm_lock_release(&device->lock);
+	cm_lock_release(&cache->event_lock);
+	if (err == -EINPROGRESS)
+		return replace(request, &divided, &stolen);
+	/* If no rows are left for them. */
+	(void)cm_paged_give_back(device, &stolen);
+	return err;
+}

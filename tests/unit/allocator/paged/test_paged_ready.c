@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/* How large the driver's handles of pages are, and how a request that would divide one is served.
+ */
+#include "allocator/paged/paged_ready.h"
+
+#include <errno.h>
+
+#include "allocator/state/state.h"
+#include "tests/unit/fixture_case.h"
+
+#define PAGE CM_PAGED_PAGE
+
+static struct fixture *open_paged(uint64_t card_bytes)
+{
+	struct cm_policy policy;
+
+	cm_policy_init(&policy);
+	policy.expandable_segments = true;
+	return case_open(&(struct fixture_params){
+		.policy = &policy, .limit_bytes = card_bytes, .events = 64});
+}
+
+static int setup(void **state)
+{
+	*state = open_paged(64 * GIB);
+	return 0;
+}
+
+static uint64_t created(const struct fixture *f)
+{
+	return f->driver.called[FAKE_PAGE_CREATE];
+}
+
+static uint64_t trimmed(struct fixture *f)
+{
+	uint64_t bytes;
+
+	assert_int_equal(cm_cache_trim(f->cache, UINT32_MAX, &bytes), 0);
+	assert_sound(f);
+	return bytes;
+}
+
+static void handles_are_as_large_as_the_room_lets_them(void **state)
+{
+	static const struct {
+		uint32_t pages;
+		uint64_t room;
+		uint32_t most;
+	} cases[] = {
+		{1, 0, 1},          {128, 0, 1},       {129, 0, 2},
+		{1280, 0, 10},      {1, 64 * GIB, 1},  {64, 64 * GIB, 64},
+		{65, 64 * GIB, 64}, {8192, GIB, 64},   {8193, 64 * GIB, 65},
+		{100, GIB, 1},      {100, 2 * GIB, 2}, {100, 3 * GIB - 1, 2},
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (cm_paged_handle_pages(cases[i].pages, cases[i].room) != cases[i].most)
+			fail_msg("case %zu", i);
+}
+
+/* The page in which a request ends, too, since others come to lie there. */
+static void a_request_gets_a_handle_or_two(void **state)
+{
+	struct fixture *f = *state;
+
+	(void)case_get(f, 100 * MIB);
+	assert_int_equal(created(f), 1);
+	(void)case_get(f, 101 * MIB);
+	assert_int_equal(created(f), 3);
+	assert_current(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES, 202 * MIB);
+}
+
+/* Without any of it, the block in use would keep the whole handle. */
+static void a_handle_that_a_request_would_divide_is_replaced(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t large = case_get(f, 100 * MIB);
+
+	case_put(f, large);
+	case_settle(f);
+	assert_int_equal(case_get(f, 7 * MIB), large);
+	/* Of 3 pages, 1 and 46. */
+	assert_int_equal(created(f), 1 + 3);
+	assert_int_equal(f->driver.called[FAKE_PAGE_UNMAP], 1);
+	assert_current(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES, 100 * MIB);
+	assert_sound(f);
+	assert_int_equal(trimmed(f), 92 * MIB);
+}
+
+static void the_same_again_needs_no_call(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t calls = 0, large;
+	int pass;
+
+	for (pass = 0; pass < 4; pass++) {
+		large = case_get(f, 100 * MIB);
+		case_put(f, large);
+		case_settle(f);
+		large = case_get(f, 7 * MIB);
+		case_put(f, large);
+		case_settle(f);
+		if (!pass)
+			calls = created(f);
+	}
+	assert_int_equal(created(f), calls);
+	assert_current(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES, 100 * MIB);
+}
+
+static void a_request_that_ends_with_a_handle_divides_none(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t first = case_get(f, 20 * MIB), second = case_get(f, 30 * MIB);
+
+	assert_int_equal(second, first + 20 * MIB);
+	case_put(f, first);
+	case_put(f, second);
+	case_settle(f);
+	assert_int_equal(case_get(f, 20 * MIB), first);
+	assert_int_equal(created(f), 2);
+}
+
+static void idle_memory_goes_by_whole_handles(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t given;
+
+	case_put(f, case_get(f, 256 * MIB));
+	case_settle(f);
+	assert_int_equal(created(f), 2);
+	assert_int_equal(cm_cache_give_back(f->cache, 0, 2 * MIB, 50 * MS, &given), 0);
+	assert_int_equal(given, 128 * MIB);
+	assert_sound(f);
+	assert_int_equal(trimmed(f), 128 * MIB);
+}
+
+/* Work may still write it: the block in use keeps all of it, until the block is freed. */
+static void a_handle_behind_a_barrier_is_divided(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t large = case_get(f, 100 * MIB), small, work;
+
+	work = fixture_launch(f, f->ctx, 1, large, 100 * MIB, 10 * MS);
+	case_put(f, large);
+	small = case_get(f, 7 * MIB);
+	assert_int_equal(small, large);
+	assert_false(fake_is_done(work));
+	assert_int_equal(created(f), 1);
+	case_settle(f);
+	assert_int_equal(trimmed(f), 0);
+	case_put(f, small);
+	case_settle(f);
+	assert_int_equal(trimmed(f), 100 * MIB);
+}
+
+/* A program may take nearly all of a card at first, and free it. */
+static void a_card_that_was_probed_serves_as_ever(void **state)
+{
+	struct fixture *f = open_paged(16 * GIB);
+	uint64_t block[460];
+	size_t i;
+
+	(void)state;
+	case_put(f, case_get(f, 14 * GIB + 400 * MIB));
+	case_settle(f);
+	for (i = 0; i < 460; i++)
+		block[i] = case_get(f, 32 * MIB);
+	for (i = 0; i < 460; i += 2)
+		case_put(f, block[i]);
+	case_settle(f);
+	(void)case_get(f, 6 * GIB + 800 * MIB);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_ooms), 0);
+	case_close(f);
+}
+
+static void a_context_divides_what_another_one_has_freed(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_heap *heap;
+	uint64_t ctx = fixture_add_context(f, 0, &heap), large = case_get(f, 100 * MIB), addr;
+
+	case_put(f, large);
+	case_settle(f);
+	assert_int_equal(fixture_alloc(f, heap, 7 * MIB, &addr), 0);
+	assert_in_range(addr, large, large + 93 * MIB);
+	assert_int_equal(created(f), 1 + 3);
+	assert_int_equal(trimmed(f), 92 * MIB);
+	fixture_remove_context(f, ctx);
+	assert_current(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES, 0);
+}
+
+/* The handle is gone then, and so may be what it held: other processes take memory, too. */
+static void a_driver_that_refuses_loses_nothing(void **state)
+{
+	bool failed = true;
+	uint64_t n, large;
+
+	(void)state;
+	for (n = 1; failed; n++) {
+		struct fixture *f = open_paged(64 * GIB);
+
+		large = case_get(f, 100 * MIB);
+		case_put(f, large);
+		case_settle(f);
+		f->driver.fail_call = f->driver.calls + n;
+		f->driver.fail_code = CM_DRIVER_OUT_OF_MEMORY;
+		(void)case_get(f, 7 * MIB);
+		assert_sound(f);
+		failed = f->driver.failed;
+		f->driver.fail_call = 0;
+		case_put(f, case_get(f, 100 * MIB));
+		case_close(f);
+	}
+	assert_true(n > 8);
+}
+
+static void end_context(void *arg)
+{
+	struct fixture *f = arg;
+
+	cm_cache_lock_contexts(f->cache);
+	cm_cache_forget_heap(f->cache, f->ctx);
+	cm_cache_unlock_contexts(f->cache);
+	fake_context_destroy(f->ctx);
+}
+
+static void a_context_may_go_meanwhile(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr;
+
+	case_put(f, case_get(f, 100 * MIB));
+	case_settle(f);
+	f->driver.meanwhile_arg = f;
+	f->driver.meanwhile = end_context;
+	assert_int_equal(cm_cache_alloc(f->cache, f->heap, 7 * MIB, &addr), -EAGAIN);
+	assert_sound(f);
+	cm_cache_forgotten(f->cache);
+	assert_current(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES, 0);
+	assert_int_equal(f->driver.used_bytes[0], 0);
+}
+
+#define CASE(test) cmocka_unit_test_setup_teardown(test, setup, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(handles_are_as_large_as_the_room_lets_them),
+		CASE(a_request_gets_a_handle_or_two),
+		CASE(a_handle_that_a_request_would_divide_is_replaced),
+		CASE(the_same_again_needs_no_call),
+		CASE(a_request_that_ends_with_a_handle_divides_none),
+		CASE(idle_memory_goes_by_whole_handles),
+		CASE(a_handle_behind_a_barrier_is_divided),
+		cmocka_unit_test(a_card_that_was_probed_serves_as_ever),
+		CASE(a_context_divides_what_another_one_has_freed),
+		cmocka_unit_test(a_driver_that_refuses_loses_nothing),
+		CASE(a_context_may_go_meanwhile),
+	};
+
+	return cmocka_run_group_tests_name("paged_ready", tests, NULL, NULL);
+}
