@@ -92,10 +92,11 @@ static inline uint32_t cm_shard_map_device(const struct cm_shard_map *map, uint3
 }
 
 /*
- * Copies the counters of the device whose first shard is row `index`, consistently: the sum over
- * its shards at one moment, events included. *ret_torn: the writers never paused together, or one
- * stopped in the middle of a change, so values may differ by the requests in flight. -ENOENT: the
- * row is unused, or a later shard. -ERANGE, -EIO.
+ * Copies the counters of the device whose first shard is row `index`: the sum over its shards,
+ * events included. Each shard is copied at one moment, between two moves of counters from one to
+ * another, so that the sums balance. *ret_torn: a writer never paused, or stopped in the middle of
+ * a change, so values may differ by the requests in flight. -ENOENT: the row is unused, or a later
+ * shard. -ERANGE, -EIO.
  */
 int cm_reader_read_device(struct cm_reader *reader, uint32_t index, struct cm_device_row *ret_row,
 			  bool *ret_torn);

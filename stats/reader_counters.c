@@ -34,27 +34,35 @@ static bool may_retry(struct tries *tries, uint32_t number)
 }
 
 /*
- * Copies the counters of pinned memory between two equal, even values of their sequence number.
- * That is the first word of the copy, and pread copies upwards; the system calls keep the two
+ * Copies a row that starts with its sequence number, between two equal, even values of it. The
+ * number is the first word of the copy, and pread copies upwards; the system calls keep the two
  * readings apart.
  */
-int cm_reader_read_host(struct cm_reader *reader, struct cm_host_row *ret_row, bool *ret_torn)
+static int read_row(struct cm_reader *reader, uint64_t offset, void *row, size_t bytes,
+		    struct tries *tries, bool *ret_torn)
 {
-	const uint64_t offset = offsetof(struct cm_header, host);
-	struct tries tries = {0};
-	uint32_t after;
+	uint32_t before, after;
 	int err;
 
 	do {
-		err = cm_reader_read_at(reader, offset, ret_row, sizeof(*ret_row));
+		err = cm_reader_read_at(reader, offset, row, bytes);
 		if (!err)
 			err = cm_reader_read_at(reader, offset, &after, sizeof(after));
 		if (err)
 			return err;
-		tries.copies++;
-		*ret_torn = ret_row->seq != after || after & 1;
-	} while (*ret_torn && may_retry(&tries, after));
+		memcpy(&before, row, sizeof(before));
+		tries->copies++;
+		*ret_torn = before != after || after & 1;
+	} while (*ret_torn && may_retry(tries, after));
 	return 0;
+}
+
+int cm_reader_read_host(struct cm_reader *reader, struct cm_host_row *ret_row, bool *ret_torn)
+{
+	struct tries tries = {0};
+
+	return read_row(reader, offsetof(struct cm_header, host), ret_row, sizeof(*ret_row), &tries,
+			ret_torn);
 }
 
 void cm_shard_map_add(struct cm_shard_map *map, uint32_t index, const struct cm_device_row *row)
@@ -84,19 +92,29 @@ static int count_device_rows(struct cm_reader *reader, uint32_t *ret_rows)
 	return 0;
 }
 
-/* One row as it is. Its number is the first word, and pread copies upwards. */
-static int copy_device_row(struct cm_reader *reader, uint32_t index, struct cm_device_row *row)
+static uint64_t offset_of_row(const struct cm_reader *reader, uint32_t index)
 {
 	const struct cm_table_row *table = &reader->header.table[CM_TABLE_DEVICE];
-	const size_t bytes = sizeof(*row) < table->stride ? sizeof(*row) : table->stride;
 
-	memset((char *)row + bytes, 0, sizeof(*row) - bytes);
-	return cm_reader_read_at(reader, table->offset + (uint64_t)index * table->stride, row,
-				 bytes);
+	return table->offset + (uint64_t)index * table->stride;
 }
+
+/* A word of a row as it is by now; 0 where the rows are too short for it. */
+static int read_word(struct cm_reader *reader, uint32_t index, size_t offset, uint32_t *ret_word)
+{
+	*ret_word = 0;
+	if (reader->header.table[CM_TABLE_DEVICE].stride < offset + sizeof(*ret_word))
+		return 0;
+	return cm_reader_read_at(reader, offset_of_row(reader, index) + offset, ret_word,
+				 sizeof(*ret_word));
+}
+
+#define READ_WORD(reader, index, field, ret_word) \
+	read_word(reader, index, offsetof(struct cm_device_row, field), ret_word)
 
 int cm_reader_read_shards(struct cm_reader *reader, struct cm_shard_map *ret_map)
 {
+	struct cm_device_row *row = &reader->shard;
 	struct cm_shard_map map;
 	uint32_t rows, i;
 	int err;
@@ -104,117 +122,95 @@ int cm_reader_read_shards(struct cm_reader *reader, struct cm_shard_map *ret_map
 	memset(map.first, CM_DEVICES_MAX, sizeof(map.first));
 	err = count_device_rows(reader, &rows);
 	for (i = 0; i < rows && !err; i++) {
-		err = copy_device_row(reader, i, &reader->shard);
+		err = READ_WORD(reader, i, flags, &row->flags);
 		if (!err)
-			cm_shard_map_add(&map, i, &reader->shard);
+			err = READ_WORD(reader, i, first_shard, &row->first_shard);
+		if (!err)
+			cm_shard_map_add(&map, i, row);
 	}
 	if (!err)
 		*ret_map = map;
 	return err;
 }
 
-/* The shards of a device, while they are read. */
-struct shards {
-	uint64_t ours; /* rows, a bit each */
-	uint64_t others;
-	uint32_t seq[CM_DEVICES_MAX];
-	struct tries tries;
-};
-
-static void add_shard(struct cm_reader *reader, struct shards *shards, uint32_t i, uint32_t first)
+/* Each row is consistent by itself. Counts its copies. */
+static int read_device_row(struct cm_reader *reader, uint32_t index, struct cm_device_row *row,
+			   uint32_t *copies, bool *torn)
 {
-	const struct cm_device_row *shard = &reader->shard;
-	const uint64_t bit = UINT64_C(1) << i;
-
-	if (!(shard->flags & CM_DEVICE_USED))
-		return;
-	if (shard->first_shard != first + 1) {
-		/* Unless it is being filled. */
-		shards->others |= shard->seq & 1 ? 0 : bit;
-		return;
-	}
-	shards->ours |= bit;
-	shards->seq[i] = shard->seq;
-	cm_device_row_add(&reader->row, shard);
-	reader->row.event_next += shard->event_next;
-	reader->row.event_cleared += shard->event_cleared;
-}
-
-/* Copies the first row, then all others that are of its device by now: a shard that comes later has
- * not been used while the first row stayed as it is. */
-static int sum_shards(struct cm_reader *reader, uint32_t first, struct shards *shards)
-{
-	uint32_t rows, i;
+	const uint32_t stride = reader->header.table[CM_TABLE_DEVICE].stride;
+	const size_t bytes = sizeof(*row) < stride ? sizeof(*row) : stride;
+	struct tries tries = {0};
+	bool row_torn;
 	int err;
 
-	err = copy_device_row(reader, first, &reader->row);
-	if (!err && (!(reader->row.flags & CM_DEVICE_USED) || reader->row.first_shard))
-		err = -ENOENT;
-	if (!err)
-		err = count_device_rows(reader, &rows);
+	memset((char *)row + bytes, 0, sizeof(*row) - bytes);
+	err = read_row(reader, offset_of_row(reader, index), row, bytes, &tries, &row_torn);
 	if (err)
 		return err;
-	shards->ours = UINT64_C(1) << first;
-	shards->seq[first] = reader->row.seq;
-	shards->tries.copies++;
+	*copies += tries.copies;
+	*torn |= row_torn;
+	return row->flags & CM_DEVICE_USED ? 0 : -ENOENT;
+}
+
+/* Adds the later shards to the first one. A shard that comes meanwhile stops the others first. */
+static int add_shards(struct cm_reader *reader, uint32_t first, uint32_t *copies, bool *torn)
+{
+	struct cm_device_row *sum = &reader->row, *shard = &reader->shard;
+	uint32_t rows, of, i;
+	int err;
+
+	err = count_device_rows(reader, &rows);
+	if (err)
+		return err;
 	for (i = first + 1; i < rows && !err; i++) {
-		if (shards->others >> i & 1)
+		err = READ_WORD(reader, i, first_shard, &of);
+		if (err || of != first + 1)
 			continue;
-		err = copy_device_row(reader, i, &reader->shard);
-		if (!err)
-			add_shard(reader, shards, i, first);
-		shards->tries.copies++;
+		err = read_device_row(reader, i, shard, copies, torn);
+		if (!err) {
+			cm_device_row_add(sum, shard);
+			sum->event_next += shard->event_next;
+			sum->event_cleared += shard->event_cleared;
+		}
+		err = err == -ENOENT ? 0 : err;
 	}
 	return err;
 }
 
-/* Whether the rows were of different moments, or in the middle of a change: their numbers are odd
- * or others by now. *ret_sum: of the numbers. */
-static int find_torn(struct cm_reader *reader, const struct shards *shards, bool *ret_torn,
-		     uint32_t *ret_sum)
-{
-	const struct cm_table_row *table = &reader->header.table[CM_TABLE_DEVICE];
-	uint32_t sum = 0, now, i;
-	bool torn = false;
-	int err;
-
-	for (i = 0; i < CM_DEVICES_MAX; i++) {
-		if (!(shards->ours >> i & 1))
-			continue;
-		err = cm_reader_read_at(reader, table->offset + (uint64_t)i * table->stride, &now,
-					sizeof(now));
-		if (err)
-			return err;
-		torn |= now != shards->seq[i] || now & 1;
-		sum += now;
-	}
-	*ret_torn = torn;
-	*ret_sum = sum;
-	return 0;
-}
-
+/*
+ * The rows are copied one after the other, each between two equal values of its own number. All of
+ * them make one sum if meanwhile the shards were not stopped: only then do counters move between
+ * rows. In the first row's copy the number of stops comes after all that it guards.
+ */
 int cm_reader_read_device(struct cm_reader *reader, uint32_t index, struct cm_device_row *ret_row,
 			  bool *ret_torn)
 {
 	const struct cm_table_row *table = &reader->header.table[CM_TABLE_DEVICE];
 	struct cm_device_row *row = &reader->row;
-	struct shards shards = {.others = 0};
-	uint32_t sum;
-	bool torn;
+	struct tries tries = {0};
+	uint32_t stops, first;
+	bool torn, stopped;
 	int err;
 
 	if (index >= table->rows || index >= CM_DEVICES_MAX || table->stride < sizeof(row->seq))
 		return -ERANGE;
+	err = READ_WORD(reader, index, first_shard, &first);
+	if (err || first)
+		return err ? err : -ENOENT;
 	do {
-		err = sum_shards(reader, index, &shards);
+		torn = false;
+		err = read_device_row(reader, index, row, &tries.copies, &torn);
 		if (!err)
-			err = find_torn(reader, &shards, &torn, &sum);
+			err = add_shards(reader, index, &tries.copies, &torn);
+		if (!err)
+			err = READ_WORD(reader, index, stops, &stops);
 		if (err)
 			return err;
-	} while (torn && may_retry(&shards.tries, sum));
+		stopped = stops != row->stops || stops & 1;
+	} while (stopped && may_retry(&tries, stops));
 	row->name[sizeof(row->name) - 1] = '\0';
 	row->pci[sizeof(row->pci) - 1] = '\0';
 	*ret_row = *row;
-	*ret_torn = torn;
+	*ret_torn = torn || stopped;
 	return 0;
 }

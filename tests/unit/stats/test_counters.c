@@ -152,7 +152,7 @@ static void the_rows_of_a_device_add_up(void **state)
 	assert_int_equal(sum.heaps, 1);
 	assert_int_equal(sum.free_bytes, 0);
 	assert_int_equal(sum.first_shard, 0);
-	assert_int_equal(sum.reserved, 0);
+	assert_int_equal(sum.stops, 0);
 	assert_int_equal(sum.stat1[0].current, 2 * add.stat1[0].current);
 	assert_int_equal(sum.other_count[CM_UNCACHED_ROOM - 1].freed,
 			 2 * add.other_count[CM_UNCACHED_ROOM - 1].freed);

@@ -55,7 +55,7 @@ static const struct pin pins[] = {
 	FIELD(cm_device_row, other_bytes, 2352, 384),
 	FIELD(cm_device_row, other_count, 2736, 384),
 	FIELD(cm_device_row, first_shard, 3120, 4),
-	FIELD(cm_device_row, reserved, 3124, 4),
+	FIELD(cm_device_row, stops, 3124, 4),
 	SIZE(cm_duration, 32),
 	FIELD(cm_duration, total_ns, 0, 8),
 	FIELD(cm_duration, max_ns, 8, 8),

@@ -190,7 +190,23 @@ static void a_shard_that_died_in_a_change_is_read_and_marked(void **state)
 	assert_int_equal(row.scalar[0], 3);
 }
 
-/* Trades between the shards for ever: the sums stay. Each trade also adds to both. */
+static void a_process_that_died_while_it_held_its_shards_is_marked(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_device_row row;
+	bool torn = false;
+
+	add_shard(f, 0, 0)->stops = 3;
+	add_shard(f, 1, 0)->scalar[0] = 2;
+	open_region(f);
+	assert_int_equal(cm_reader_read_device(f->reader, 0, &row, &torn), 0);
+	assert_true(torn);
+	row_at(f, 0)->stops = 4;
+	assert_int_equal(read_device(f, 0).scalar[0], 2);
+}
+
+/* Trades between the shards for ever: the sums stay. Each trade also adds to both. Between the
+ * trades each shard changes by itself. */
 static void trade(struct cm_device_row *const rows[2])
 {
 	uint32_t i;
@@ -198,7 +214,9 @@ static void trade(struct cm_device_row *const rows[2])
 	for (i = 0;; i++) {
 		cm_counters_begin(rows[i & 1]);
 		rows[i & 1]->scalar[1]++;
+		rows[i & 1]->scalar[2]++;
 		cm_counters_end(rows[i & 1]);
+		cm_seq_begin(&rows[0]->stops);
 		cm_counters_begin(rows[0]);
 		cm_counters_begin(rows[1]);
 		rows[i & 1]->stat[CM_POOL_ALL].peak[0] -= i;
@@ -207,6 +225,7 @@ static void trade(struct cm_device_row *const rows[2])
 		rows[~i & 1]->scalar[CM_SCALAR_COUNT - 1]++;
 		cm_counters_end(rows[1]);
 		cm_counters_end(rows[0]);
+		cm_seq_end(&rows[0]->stops);
 		if (i % 64 == 0)
 			(void)usleep(20);
 	}
@@ -229,8 +248,9 @@ static void a_trade_between_shards_is_never_seen_in_the_middle(void **state)
 	for (i = 0; i < 200; i++) {
 		assert_int_equal(cm_reader_read_device(f->reader, 0, &row, &torn), 0);
 		whole += !torn;
-		if (!torn && (row.scalar[0] != row.scalar[CM_SCALAR_COUNT - 1] ||
-			      row.stat[CM_POOL_ALL].peak[0] != 1000))
+		if (!torn &&
+		    (row.scalar[0] != row.scalar[CM_SCALAR_COUNT - 1] ||
+		     row.scalar[1] != row.scalar[2] || row.stat[CM_POOL_ALL].peak[0] != 1000))
 			break;
 	}
 	(void)kill(child, SIGKILL);
@@ -252,14 +272,52 @@ static void join(struct fixture *f)
 		row->first_shard = 1;
 		row->flags = CM_DEVICE_USED;
 		cm_counters_end(row);
+		cm_seq_begin(&first->stops);
 		cm_counters_begin(first);
 		cm_counters_begin(row);
 		first->stat[CM_POOL_ALL].peak[0] -= 10;
 		row->stat[CM_POOL_ALL].peak[0] += 10;
 		cm_counters_end(row);
 		cm_counters_end(first);
+		cm_seq_end(&first->stops);
 	}
 	_exit(0);
+}
+
+/* Two processes change a shard each, and never pause together. */
+static void shards_that_are_always_busy_are_read(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_device_row *rows[2] = {add_shard(f, 0, 0), add_shard(f, 1, 0)};
+	struct cm_device_row row;
+	pid_t child[2];
+	int i, n, torn_reads = 0;
+	bool torn;
+
+	for (i = 0; i < 2; i++) {
+		child[i] = fork();
+		for (n = 0; !child[i]; n++) {
+			cm_counters_begin(rows[i]);
+			rows[i]->scalar[0]++;
+			rows[i]->scalar[CM_SCALAR_COUNT - 1]++;
+			cm_counters_end(rows[i]);
+			if (n % 64 == 0)
+				(void)usleep(20);
+		}
+	}
+	open_region(f);
+	for (i = 0; i < 100; i++) {
+		assert_int_equal(cm_reader_read_device(f->reader, 0, &row, &torn), 0);
+		torn_reads += torn;
+		if (!torn && row.scalar[0] != row.scalar[CM_SCALAR_COUNT - 1])
+			break;
+	}
+	for (n = 0; n < 2; n++) {
+		(void)kill(child[n], SIGKILL);
+		(void)waitpid(child[n], NULL, 0);
+	}
+	assert_int_equal(i, 100);
+	assert_true(torn_reads < 50);
 }
 
 static void a_shard_that_joins_meanwhile_is_not_missed(void **state)
@@ -295,7 +353,9 @@ int main(void)
 		TEST(a_shard_that_comes_later_counts_without_a_refresh),
 		TEST(rows_without_the_field_are_first_shards),
 		TEST(a_shard_that_died_in_a_change_is_read_and_marked),
+		TEST(a_process_that_died_while_it_held_its_shards_is_marked),
 		TEST(a_trade_between_shards_is_never_seen_in_the_middle),
+		TEST(shards_that_are_always_busy_are_read),
 		TEST(a_shard_that_joins_meanwhile_is_not_missed),
 	};
 
