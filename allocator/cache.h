@@ -76,6 +76,8 @@ bool cm_cache_has_hits(const struct cm_cache *cache);
 
 /* The heap of a context, or NULL. Lock-free. */
 struct cm_heap *cm_cache_find_heap(struct cm_cache *cache, uint64_t ctx);
+/* The same for the requests of the calling thread: it may use another shard. */
+struct cm_heap *cm_cache_heap_of_thread(struct cm_cache *cache, uint64_t ctx);
 /* Returns the heap of a context; creates it if there is none. Waits for earlier work on memory that
  * was allocated behind a barrier, in all heaps whose memory the context can reach. -ENOSPC. */
 int cm_cache_add_heap(struct cm_cache *cache, const struct cm_context_info *info,

@@ -49,6 +49,12 @@ enum cm_reuse {
 	CM_REUSE_WAIT,    /* the host waits for the epoch before new memory */
 };
 
+enum cm_shards {
+	CM_SHARDS_AUTO,   /* a thread that waits for the others gets a shard of its own */
+	CM_SHARDS_OFF,    /* one shard a device */
+	CM_SHARDS_ALWAYS, /* each thread chooses one at its first request */
+};
+
 enum cm_sync {
 	CM_SYNC_AUTO,  /* the hooks wait for work that the host can see, free for nothing */
 	CM_SYNC_NEVER, /* free never waits */

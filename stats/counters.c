@@ -4,13 +4,29 @@
 #include <stddef.h>
 #include <string.h>
 
-void cm_counters_lift_peaks(struct cm_device_row *row, enum cm_pool pool)
+static void lift(int64_t current, int64_t *peak)
 {
+	if (*peak < current)
+		*peak = current;
+}
+
+bool cm_counters_lift_peak(struct cm_device_row *row, enum cm_pool pool, uint32_t stat)
+{
+	if (row->flags & CM_DEVICE_PART)
+		return true;
+	lift(row->stat[pool].current[stat], &row->stat[pool].peak[stat]);
+	lift(cm_stat_current(row, (enum cm_stat)stat), &row->stat[CM_POOL_ALL].peak[stat]);
+	return false;
+}
+
+bool cm_counters_lift_peaks(struct cm_device_row *row, enum cm_pool pool)
+{
+	bool is_part = false;
 	uint32_t stat;
 
-	/* Raised by nothing: what is compared is the present value. */
 	for (stat = CM_STAT_ALLOCATION; stat <= CM_STAT_REQUESTED_BYTES; stat++)
-		cm_counters_raise(row, pool, stat, 0);
+		is_part |= cm_counters_lift_peak(row, pool, stat);
+	return is_part;
 }
 
 /* From the first family on, a row is counters of one width up to what says whose shard it is. */
@@ -26,6 +42,28 @@ void cm_device_row_add(struct cm_device_row *sum, const struct cm_device_row *ro
 
 	for (i = 0; i < COUNTERS_BYTES / sizeof(*to); i++)
 		to[i] = cm_wrap_add(to[i], from[i]);
+}
+
+/* Of an empty shard, `base` may be below zero: allocated is current + freed - base. */
+static void move(struct cm_device_row *row, enum cm_pool pool, uint32_t stat, int64_t n)
+{
+	row->stat[pool].current[stat] += n;
+	row->stat[pool].base[stat] += n;
+	row->stat[pool].peak[stat] += n;
+	row->stat[CM_POOL_ALL].peak[stat] += n;
+}
+
+void cm_counters_move_segment(struct cm_device_row *from, struct cm_device_row *to,
+			      enum cm_pool pool, int64_t bytes)
+{
+	cm_counters_begin(from);
+	cm_counters_begin(to);
+	move(from, pool, CM_STAT_SEGMENT, -1);
+	move(from, pool, CM_STAT_RESERVED_BYTES, -bytes);
+	move(to, pool, CM_STAT_SEGMENT, 1);
+	move(to, pool, CM_STAT_RESERVED_BYTES, bytes);
+	cm_counters_end(to);
+	cm_counters_end(from);
 }
 
 static void reset_peaks(struct cm_stat4 *stat, uint32_t n)

@@ -101,18 +101,22 @@ static inline int64_t cm_stat_current(const struct cm_device_row *row, enum cm_s
 			   row->stat[CM_POOL_LARGE].current[stat]);
 }
 
-static inline void cm_counters_raise(struct cm_device_row *row, enum cm_pool pool, uint32_t stat,
+/* Lifts peaks that are passed, unless the row is one of several of a device. Returns whether it is:
+ * then its part of a peak is passed, and the caller has to get a larger one. */
+bool cm_counters_lift_peak(struct cm_device_row *row, enum cm_pool pool, uint32_t stat);
+
+/* Returns whether the row's part of a peak is passed: see cm_counters_lift_peak. */
+static inline bool cm_counters_raise(struct cm_device_row *row, enum cm_pool pool, uint32_t stat,
 				     int64_t n)
 {
 	struct cm_stat_pool *to = &row->stat[pool], *all = &row->stat[CM_POOL_ALL];
-	int64_t current = to->current[stat] + n, sum;
+	const int64_t current = to->current[stat] + n;
 
 	to->current[stat] = current;
-	if (current > to->peak[stat])
-		to->peak[stat] = current;
-	sum = row->stat[CM_POOL_SMALL].current[stat] + row->stat[CM_POOL_LARGE].current[stat];
-	if (sum > all->peak[stat])
-		all->peak[stat] = sum;
+	if (current <= to->peak[stat] &&
+	    cm_stat_current(row, (enum cm_stat)stat) <= all->peak[stat])
+		return false;
+	return cm_counters_lift_peak(row, pool, stat);
 }
 
 static inline void cm_counters_lower(struct cm_device_row *row, enum cm_pool pool, uint32_t stat,
@@ -122,14 +126,16 @@ static inline void cm_counters_lower(struct cm_device_row *row, enum cm_pool poo
 	row->stat[pool].freed[stat] += n;
 }
 
-/* A net change counts as one increase or one decrease, so a peak never sees a value in between. */
-static inline void cm_counters_change(struct cm_device_row *row, enum cm_pool pool, uint32_t stat,
+/* A net change counts as one increase or one decrease, so a peak never sees a value in between.
+ * Returns what cm_counters_raise does. */
+static inline bool cm_counters_change(struct cm_device_row *row, enum cm_pool pool, uint32_t stat,
 				      int64_t n)
 {
 	if (n > 0)
-		cm_counters_raise(row, pool, stat, n);
-	else if (n < 0)
+		return cm_counters_raise(row, pool, stat, n);
+	if (n < 0)
 		cm_counters_lower(row, pool, stat, -n);
+	return false;
 }
 
 /*
@@ -161,8 +167,8 @@ static inline void cm_stat4_lower(struct cm_stat4 *stat, int64_t n)
 	stat->freed += n;
 }
 
-/* Lifts the peaks of the five families of a request to their current values. */
-void cm_counters_lift_peaks(struct cm_device_row *row, enum cm_pool pool);
+/* cm_counters_lift_peak for the five families of a request. */
+bool cm_counters_lift_peaks(struct cm_device_row *row, enum cm_pool pool);
 
 /* Two families at once; `may_alias` since they are stored as plain numbers. */
 typedef int64_t cm_counters_pair __attribute__((vector_size(16), may_alias));
@@ -178,8 +184,9 @@ static inline bool cm_counters_any_negative(cm_counters_pair pair)
 #endif
 }
 
-/* A block of `size` bytes is allocated for a request of `requested` bytes. */
-static inline void cm_counters_alloc(struct cm_device_row *row, enum cm_pool pool, int64_t size,
+/* A block of `size` bytes is allocated for a request of `requested` bytes. Returns what
+ * cm_counters_raise does. */
+static inline bool cm_counters_alloc(struct cm_device_row *row, enum cm_pool pool, int64_t size,
 				     int64_t requested)
 {
 	/* The third pair ends in a family that does not move. */
@@ -203,8 +210,8 @@ static inline void cm_counters_alloc(struct cm_device_row *row, enum cm_pool poo
 		/* Negative where a peak is passed. */
 		over |= (peak[i] - current[i]) | (peak_all[i] - (current[i] + rest[i]));
 	}
-	if (__builtin_expect(cm_counters_any_negative(over), 0))
-		cm_counters_lift_peaks(row, pool);
+	return __builtin_expect(cm_counters_any_negative(over), 0) &&
+	       cm_counters_lift_peaks(row, pool);
 }
 
 /* The program frees a block. */
@@ -225,6 +232,11 @@ static inline void cm_counters_ready(struct cm_device_row *row, enum cm_pool poo
 	cm_counters_lower(row, pool, CM_STAT_ACTIVE_BYTES, size);
 	cm_counters_lower(row, pool, CM_STAT_REQUESTED_BYTES, requested);
 }
+
+/* A wholly free segment moves to another shard of the device: nothing is allocated or freed, and
+ * the sums stay. No other thread reads or writes these counters. */
+void cm_counters_move_segment(struct cm_device_row *from, struct cm_device_row *to,
+			      enum cm_pool pool, int64_t bytes);
 
 static inline void cm_counters_count(struct cm_device_row *row, enum cm_scalar scalar, int64_t n)
 {

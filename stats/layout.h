@@ -120,6 +120,7 @@ struct cm_device_row {
 
 #define CM_DEVICE_USED      1u /* the row is filled */
 #define CM_DEVICE_SIMULATED 2u /* the driver calls itself a simulation */
+#define CM_DEVICE_PART      4u /* one of several shards: its peaks are parts of the device's */
 
 /* A duration statistic in nanoseconds; min and max are 0 where there was none since their reset. */
 struct cm_duration {

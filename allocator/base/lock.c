@@ -16,9 +16,9 @@
 /*
  * The pauses between two looks at the word grow. The data that the lock guards is in the caches of
  * its holder's processor, and costs another one several times as much; so a thread that takes the
- * lock often should get it several times in a row. Pauses are counted in relax(), which took 28 ns
- * where it was measured: the first pause takes 0.2 us, a later one 3.6 us and all of them together
- * a tenth of a millisecond.
+ * lock often should get it several times in a row. Pauses are counted in cm_relax(), which took 28
+ * ns where it was measured: the first pause takes 0.2 us, a later one 3.6 us and all of them
+ * together a tenth of a millisecond.
  */
 #define FIRST_REST   8
 #define LONGEST_REST 128
@@ -29,15 +29,6 @@
 #ifndef SETTLING_CALLS
 #define SETTLING_CALLS 100000
 #endif
-
-static void relax(void)
-{
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ __volatile__("yield");
-#endif
-}
 
 static void sleep_while(_Atomic uint32_t *word, uint32_t value)
 {
@@ -129,7 +120,7 @@ static void end_bias(struct cm_lock *lock, uint32_t bias_owner)
 	atomic_store(&lock->bias_owner, 0);
 	barrier_everywhere();
 	for (i = 0; i < SPINS && atomic_load(flag); i++)
-		relax();
+		cm_relax();
 	while (atomic_load(flag))
 		sleep_while(flag, 1);
 }
@@ -171,7 +162,7 @@ static bool try_word(struct cm_lock *lock)
 static void relax_for(int rest)
 {
 	for (; rest; rest--)
-		relax();
+		cm_relax();
 }
 
 static CM_NOINLINE void wait_for_word(struct cm_lock *lock)
@@ -180,6 +171,7 @@ static CM_NOINLINE void wait_for_word(struct cm_lock *lock)
 
 	for (look = 0; look < LOOKS; look++) {
 		relax_for(rest);
+		cm_thread.pauses += lock->rank == CM_LOCK_DEVICE ? (uint32_t)rest : 0;
 		if (!atomic_load_explicit(&lock->word, memory_order_relaxed) && try_word(lock))
 			return;
 		if (rest < LONGEST_REST)

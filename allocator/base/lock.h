@@ -54,6 +54,16 @@ void cm_lock_init(struct cm_lock *lock, enum cm_lock_rank rank, uint32_t row);
 		.rank = (lock_rank) \
 	}
 
+/* A moment in a loop that waits for another processor. */
+static inline void cm_relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ __volatile__("yield");
+#endif
+}
+
 /* Registers for the barrier with the kernel, once in a process; before that no thread gets the
  * bias. In a process of several threads it waits for a grace period of the kernel, 7 to 16 ms: call
  * it with no lock held. */

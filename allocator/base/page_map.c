@@ -161,3 +161,22 @@ void cm_page_map_remove(struct cm_page_map *map, uint64_t addr, uint64_t bytes)
 {
 	leave_pages(map, addr >> CM_PAGE_SHIFT, ((addr + bytes - 1) >> CM_PAGE_SHIFT) + 1);
 }
+
+int cm_page_map_move(struct cm_page_map *map, uint64_t addr, uint64_t bytes, uint32_t to)
+{
+	const uint64_t first = addr >> CM_PAGE_SHIFT, last = (addr + bytes - 1) >> CM_PAGE_SHIFT;
+	const uint8_t mine = (uint8_t)(to + 1);
+	struct cm_page *page;
+	uint64_t i;
+
+	for (i = first; i <= last; i++)
+		if (page_of(map, i)->segments != 1)
+			return -EBUSY;
+	for (i = first; i <= last; i++) {
+		page = page_of(map, i);
+		if (page->device == page->owner)
+			__atomic_store_n(&page->device, mine, __ATOMIC_RELAXED);
+		__atomic_store_n(&page->owner, mine, __ATOMIC_RELAXED);
+	}
+	return 0;
+}

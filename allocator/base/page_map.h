@@ -67,6 +67,10 @@ int cm_page_map_add(struct cm_page_map *map, uint64_t addr, uint64_t bytes, uint
 /* All or a part of what was added is no segment any more. */
 void cm_page_map_remove(struct cm_page_map *map, uint64_t addr, uint64_t bytes);
 
+/* A segment that was added belongs to another device row from now on. The locks of both devices are
+ * held, and the tables' lock. -EBUSY: it shares a page with another one, and nothing was moved. */
+int cm_page_map_move(struct cm_page_map *map, uint64_t addr, uint64_t bytes, uint32_t to);
+
 /* The page of an address, or NULL. */
 CM_ALWAYS_INLINE struct cm_page *cm_page_map_look(const struct cm_page_map *map, uint64_t addr)
 {
@@ -88,6 +92,14 @@ static inline uint8_t cm_page_map_get(const struct cm_page_map *map, uint64_t ad
 	return page && !(addr >> (CM_PAGE_SHIFT + CM_PAGE_LEAF_BITS + CM_PAGE_TOP_BITS))
 		       ? __atomic_load_n(&page->device, __ATOMIC_RELAXED)
 		       : CM_PAGE_NONE;
+}
+
+/* The device that has the page now, row + 1. Without a lock. */
+static inline uint8_t cm_page_map_owner(const struct cm_page_map *map, uint64_t addr)
+{
+	const struct cm_page *page = cm_page_map_look(map, addr);
+
+	return page ? __atomic_load_n(&page->owner, __ATOMIC_RELAXED) : CM_PAGE_NONE;
 }
 
 CM_ALWAYS_INLINE uint32_t *cm_page_cell(const struct cm_page *page, uint64_t addr)

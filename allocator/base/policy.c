@@ -15,6 +15,8 @@ void cm_policy_init(struct cm_policy *policy)
 		.large_segment_size = 20 * MIB,
 		.garbage_collection_threshold = 0,
 		.exchange = true,
+		.shards = CM_SHARDS_AUTO,
+		.shards_most = 1,
 		.peer_processes = true,
 		.memory_fraction = 1,
 		.memory_limit = UINT64_MAX,

@@ -11,6 +11,8 @@
 
 #include "stats/config.h"
 
+#define CM_SHARDS_MOST 8u /* of a device */
+
 struct cm_policy {
 	enum cm_mode mode;
 	enum cm_reuse reuse;
@@ -25,6 +27,9 @@ struct cm_policy {
 	uint64_t decay_ns;   /* how long memory may be idle; 0: for ever */
 
 	bool exchange; /* idle segments go back when a larger one is made */
+
+	enum cm_shards shards;
+	uint32_t shards_most; /* of a device, at least 1 */
 
 	bool expandable_segments; /* page-backed memory, if driver and placement allow */
 

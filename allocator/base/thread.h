@@ -20,6 +20,10 @@ struct cm_thread {
 	/* The heap of the context that was current at the last query; by now another context may
 	 * have it. NULL: none. If there is one, the id is known. */
 	struct cm_heap *heap;
+	uint32_t shard;  /* number + 1 of the shards of devices that it uses; 0: not chosen */
+	uint32_t pauses; /* in waits for locks of devices since this moment, see entry/shard.c */
+	uint64_t pauses_since_ns;
+	uint32_t remote_frees; /* of memory of other shards than its own, since then */
 	struct cm_lock_holds locks;
 };
 

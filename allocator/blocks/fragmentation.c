@@ -6,6 +6,7 @@
 #include "allocator/state/limit.h"
 #include "allocator/state/pages.h"
 #include "allocator/state/report.h"
+#include "allocator/state/shards.h"
 #include "allocator/state/state.h"
 #include "stats/counters.h"
 
@@ -33,15 +34,17 @@ static uint64_t used_bytes(const struct cm_heap *heap)
 	return (uint64_t)cm_stat_current(heap->device->row, CM_STAT_ALLOCATED_BYTES);
 }
 
-/* How much of the card the process can have, as far as is known. */
+/* How much of the card the shard can have beside the others, as far as is known. */
 static uint64_t card_bytes(const struct cm_heap *heap)
 {
 	const struct cm_device *device = heap->device;
-	const uint64_t limit = cm_limit_bytes(device);
-	uint64_t bytes = device->row->total_bytes;
+	const uint64_t limit = cm_limit_bytes(device),
+		       others = cm_shards_reserved_by_others(device);
+	uint64_t bytes = device->first->row->total_bytes;
 
 	if (limit && limit < bytes)
 		bytes = limit;
+	bytes = others < bytes ? bytes - others : 0;
 	return device->refused_at && device->refused_at < bytes ? device->refused_at : bytes;
 }
 

@@ -4,6 +4,7 @@
 #include "allocator/state/pages.h"
 #include "allocator/state/reached.h"
 #include "allocator/state/rows.h"
+#include "allocator/state/shards.h"
 #include "allocator/state/state.h"
 #include "stats/counters.h"
 
@@ -203,9 +204,11 @@ CM_ALWAYS_INLINE uint32_t retire(struct cm_heap *heap, uint32_t index, uint32_t 
 		       : retire_of(heap, CM_POOL_LARGE, index, true, false, slice);
 }
 
-static void count_retired(struct cm_device_row *row, const struct slice *slice)
+static void count_retired(struct cm_device *device, const struct slice *slice)
 {
+	struct cm_device_row *row = device->row;
 	const struct sums *sums;
+	bool passed = false;
 	uint32_t pool;
 
 	for (pool = CM_POOL_SMALL; pool < CM_POOL_COUNT; pool++) {
@@ -214,10 +217,13 @@ static void count_retired(struct cm_device_row *row, const struct slice *slice)
 			continue;
 		cm_counters_ready(row, (enum cm_pool)pool, sums->blocks, sums->bytes,
 				  sums->requested);
-		cm_counters_change(row, (enum cm_pool)pool, CM_STAT_INACTIVE_SPLIT, sums->pieces);
-		cm_counters_change(row, (enum cm_pool)pool, CM_STAT_INACTIVE_SPLIT_BYTES,
-				   sums->piece_bytes);
+		passed |= cm_counters_change(row, (enum cm_pool)pool, CM_STAT_INACTIVE_SPLIT,
+					     sums->pieces);
+		passed |= cm_counters_change(row, (enum cm_pool)pool, CM_STAT_INACTIVE_SPLIT_BYTES,
+					     sums->piece_bytes);
 	}
+	if (CM_UNLIKELY(passed))
+		cm_shards_trade_locked(device);
 }
 
 void cm_free_retire_at_once_locked(struct cm_heap *heap, uint32_t index, uint64_t tick)
@@ -228,7 +234,7 @@ void cm_free_retire_at_once_locked(struct cm_heap *heap, uint32_t index, uint64_
 
 	/* The caller returns the segment to the driver, so no other thread has to find it. */
 	(void)retire_of(heap, cm_segment_pool(segment), index, false, false, &slice);
-	count_retired(heap->device->row, &slice);
+	count_retired(heap->device, &slice);
 }
 
 bool cm_heap_free_locked(struct cm_heap *heap, uint32_t index)
@@ -292,7 +298,7 @@ bool cm_heap_retire_locked(struct cm_heap *heap, struct cm_batch *epoch)
 	cm_counters_begin(row);
 	while (list && slice.left)
 		list = retire(heap, list, unusual, &slice);
-	count_retired(row, &slice);
+	count_retired(heap->device, &slice);
 	if (!list)
 		end_epoch_locked(heap, epoch);
 	cm_counters_end(row);

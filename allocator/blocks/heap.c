@@ -11,6 +11,7 @@
 #include "allocator/state/limit.h"
 #include "allocator/state/report.h"
 #include "allocator/state/rows.h"
+#include "allocator/state/shards.h"
 #include "stats/counters.h"
 
 /*
@@ -117,20 +118,34 @@ static int take_segment_rows(struct cm_heap *heap, uint64_t addr, uint64_t size,
 	return 0;
 }
 
+static void note_reserved(struct cm_device *device, const struct cm_segment *segment)
+{
+	struct cm_device *first = device->first;
+	const uint64_t reserved = cm_shards_add_reserved(device, (int64_t)segment->size);
+	uint64_t most = atomic_load_explicit(&first->most_reserved, memory_order_relaxed);
+
+	if (segment->flags & (CM_SEGMENT_SMALL | CM_SEGMENT_DIRECT))
+		return;
+	while (most < reserved &&
+	       !atomic_compare_exchange_weak_explicit(&first->most_reserved, &most, reserved,
+						      memory_order_relaxed, memory_order_relaxed))
+		continue;
+}
+
 static void count_new_segment(struct cm_heap *heap, const struct cm_segment *segment)
 {
 	struct cm_device *device = heap->device;
 	enum cm_pool pool = cm_segment_pool(segment);
-	uint64_t reserved;
+	bool passed;
 
 	cm_counters_begin(device->row);
-	cm_counters_raise(device->row, pool, CM_STAT_SEGMENT, 1);
-	cm_counters_raise(device->row, pool, CM_STAT_RESERVED_BYTES, (int64_t)segment->size);
+	passed = cm_counters_raise(device->row, pool, CM_STAT_SEGMENT, 1);
+	passed |= cm_counters_raise(device->row, pool, CM_STAT_RESERVED_BYTES,
+				    (int64_t)segment->size);
+	if (passed)
+		cm_shards_trade_locked(device);
 	cm_counters_note_driver_use(device->row, (int64_t)segment->size);
-	reserved = cm_device_reserved_locked(device);
-	if (!(segment->flags & (CM_SEGMENT_SMALL | CM_SEGMENT_DIRECT)) &&
-	    device->most_reserved < reserved)
-		device->most_reserved = reserved;
+	note_reserved(device, segment);
 	if (segment->size >= heap->cache->policy.max_split_size)
 		cm_stat4_raise(&device->row->stat1[CM_STAT1_OVERSIZE_SEGMENTS], 1);
 	cm_counters_count(device->row, CM_SCALAR_num_device_alloc, 1);
@@ -140,9 +155,7 @@ static void count_new_segment(struct cm_heap *heap, const struct cm_segment *seg
 	cm_fragmentation_note_reserved_locked(heap);
 }
 
-/* A block in use at the address that the driver has just allocated: it was freed without our hooks,
- * as a library can that they do not reach. Retire its row as if it had been freed here. */
-static void forget_lost(struct cm_device *device, uint64_t addr)
+void cm_heap_forget_lost_locked(struct cm_device *device, uint64_t addr)
 {
 	struct cm_cache *cache = device->cache;
 	uint32_t index = cm_page_map_find(&cache->pages, device->index, addr), s;
@@ -168,7 +181,7 @@ int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segmen
 	int err;
 
 	assert(cm_lock_is_held(&heap->device->lock));
-	forget_lost(heap->device, addr);
+	cm_heap_forget_lost_locked(heap->device, addr);
 	err = take_segment_rows(heap, addr, segment_size, flags & CM_SEGMENT_SMALL, &s, &b);
 	if (err)
 		return err;
@@ -193,6 +206,7 @@ void cm_heap_remove_segment_locked(struct cm_cache *cache, uint32_t s)
 	cm_counters_begin(device->row);
 	cm_counters_lower(device->row, pool, CM_STAT_SEGMENT, 1);
 	cm_counters_lower(device->row, pool, CM_STAT_RESERVED_BYTES, (int64_t)segment->size);
+	(void)cm_shards_add_reserved(device, -(int64_t)segment->size);
 	cm_counters_note_driver_use(device->row, -(int64_t)segment->size);
 	if (segment->size >= cache->policy.max_split_size && !(segment->flags & CM_SEGMENT_PAGED))
 		cm_stat4_lower(&device->row->stat1[CM_STAT1_OVERSIZE_SEGMENTS], 1);

@@ -32,6 +32,11 @@ int cm_heap_take_block_locked(struct cm_heap *heap, uint32_t block, uint64_t siz
 int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segment_size,
 			    uint32_t flags, uint64_t size, uint64_t bytes);
 
+/* The driver has just allocated this address. A block in use there was freed without our hooks, as
+ * a library can that they do not reach: retires its row as if it had been freed here. The function
+ * above does so in its own shard. */
+void cm_heap_forget_lost_locked(struct cm_device *device, uint64_t addr);
+
 /* Takes a wholly free segment out of the counters and tables; the caller frees it in the driver.
  * The device's lock is held. */
 void cm_heap_remove_segment_locked(struct cm_cache *cache, uint32_t segment);

@@ -4,6 +4,7 @@
 #include "allocator/state/limit.h"
 #include "allocator/state/pages.h"
 #include "allocator/state/report.h"
+#include "allocator/state/shards.h"
 #include "stats/counters.h"
 
 /* docs/decisions/reuse.md ("Poll by the batch") has the measurements of other values. */
@@ -33,8 +34,8 @@ static uint64_t share_of(uint64_t free_bytes)
 /* The same by the total of the card. Zero under a cap: there every byte counts. */
 static uint64_t room_of(const struct cm_device *device)
 {
-	const uint64_t reserved = cm_device_reserved_locked(device);
-	const uint64_t total = cm_limit_bytes(device) ? 0 : device->row->total_bytes;
+	const uint64_t reserved = cm_shards_reserved(device);
+	const uint64_t total = cm_limit_bytes(device) ? 0 : device->first->row->total_bytes;
 
 	return reserved < total ? share_of(total - reserved) : 0;
 }
@@ -43,7 +44,7 @@ void cm_poll_policy_note_reserved_locked(struct cm_device *device)
 {
 	const uint64_t reserved = cm_device_reserved_locked(device);
 
-	if (reserved > room_of(device))
+	if (cm_shards_reserved(device) > room_of(device))
 		device->gather_bytes = 0;
 	device->batch_bytes = greater(reserved / BATCH_SHARE, device->gather_bytes);
 	device->poll_bytes = greater(greater(reserved / BATCH_SHARE, BATCH_LEAST),
@@ -98,7 +99,7 @@ static bool may_gather(const struct cm_heap *heap)
 
 	return heap->can & CM_CAN_CTX_EVENTS && heap->quick_polls >= GATHER_SIGNS &&
 	       requests_since_poll(heap) < GATHER_GAP &&
-	       cm_device_reserved_locked(device) < room_of(device) && !cm_paged_serves(heap);
+	       cm_shards_reserved(device) < room_of(device) && !cm_paged_serves(heap);
 }
 
 bool cm_poll_policy_polls_locked(struct cm_heap *heap)
@@ -114,7 +115,7 @@ bool cm_poll_policy_gather_locked(struct cm_heap *heap, uint64_t segment_bytes, 
 	struct cm_device *device = heap->device;
 	const uint64_t waits = heap->row->pending_bytes;
 
-	if (cm_device_reserved_locked(device) + segment_bytes > share_of(free_bytes)) {
+	if (cm_shards_reserved(device) + segment_bytes > share_of(free_bytes)) {
 		cm_poll_policy_note_poll_locked(heap);
 		heap->quick_polls = -GATHER_PAUSE;
 		return false;

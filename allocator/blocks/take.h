@@ -15,6 +15,7 @@
 #include "allocator/blocks/fragmentation.h"
 #include "allocator/blocks/poll_policy.h"
 #include "allocator/state/rows.h"
+#include "allocator/state/shards.h"
 #include "allocator/state/state.h"
 #include "stats/counters.h"
 
@@ -77,17 +78,23 @@ CM_ALWAYS_INLINE uint32_t cm_take_split(struct cm_heap *heap, struct cm_bins *bi
 
 /* How an allocation changes the counters of free blocks of segments in use (PyTorch's
  * inactive_split). */
-CM_ALWAYS_INLINE void cm_take_count_split(struct cm_device_row *row, enum cm_pool pool,
+CM_ALWAYS_INLINE void cm_take_count_split(struct cm_device *device, enum cm_pool pool,
 					  bool was_split, bool rest, uint64_t size,
 					  uint64_t rest_size)
 {
+	struct cm_device_row *row = device->row;
+	bool passed;
+
 	if (CM_LIKELY(was_split)) {
 		cm_counters_lower(row, pool, CM_STAT_INACTIVE_SPLIT_BYTES, (int64_t)size);
 		if (!rest)
 			cm_counters_lower(row, pool, CM_STAT_INACTIVE_SPLIT, 1);
 	} else if (rest) {
-		cm_counters_raise(row, pool, CM_STAT_INACTIVE_SPLIT, 1);
-		cm_counters_raise(row, pool, CM_STAT_INACTIVE_SPLIT_BYTES, (int64_t)rest_size);
+		passed = cm_counters_raise(row, pool, CM_STAT_INACTIVE_SPLIT, 1);
+		passed |= cm_counters_raise(row, pool, CM_STAT_INACTIVE_SPLIT_BYTES,
+					    (int64_t)rest_size);
+		if (CM_UNLIKELY(passed))
+			cm_shards_trade_locked(device);
 	}
 }
 
@@ -121,8 +128,9 @@ CM_ALWAYS_INLINE void cm_take_allocate(struct cm_heap *heap, enum cm_pool pool, 
 	heap->live_bytes += size;
 
 	cm_counters_begin(row);
-	cm_take_count_split(row, pool, was_split, rest != 0, size, rest_size);
-	cm_counters_alloc(row, pool, (int64_t)size, (int64_t)bytes);
+	cm_take_count_split(device, pool, was_split, rest != 0, size, rest_size);
+	if (CM_UNLIKELY(cm_counters_alloc(row, pool, (int64_t)size, (int64_t)bytes)))
+		cm_shards_trade_locked(device);
 	cm_counters_count(row, source, 1);
 	if (!usual && CM_UNLIKELY(size >= cache->policy.max_split_size))
 		cm_stat4_raise(&row->stat1[CM_STAT1_OVERSIZE_ALLOCATIONS], 1);

@@ -8,6 +8,7 @@
 #include "allocator/base/size_class.h"
 #include "allocator/state/life_cycle.h"
 #include "allocator/state/report.h"
+#include "allocator/state/shards.h"
 #include "stats/counters.h"
 
 typedef unsigned long long ull;
@@ -355,6 +356,9 @@ static bool check_state(struct walk *walk, const struct cm_heap *heap)
 	const uint32_t flags = cm_heap_flags(heap) & ~(CM_HEAP_SHARED | CM_HEAP_NAMED);
 	const enum cm_heap_state state = cm_heap_state(heap);
 
+	if (heap->ctx && (heap->first->ctx != heap->ctx || !cm_heap_is_first(heap->first)))
+		return cm_why_set(&walk->why, "heap %u has no first one of its context",
+				  heap->index);
 	if ((heap->ctx != 0) != (state != CM_STATE_UNUSED))
 		return cm_why_set(&walk->why, "heap %u is in use in one place only", heap->index);
 	return flags == cm_heap_flags_of(state) ||
@@ -398,7 +402,7 @@ static bool check_heaps(struct walk *walk)
 		heap = atomic_load(&cache->heap[i]);
 		if (!check_heap(walk, heap))
 			return false;
-		used += heap->ctx != 0;
+		used += heap->ctx && cm_heap_is_first(heap);
 		suspended += cm_heap_is_suspended(heap);
 	}
 	if (suspended != atomic_load(&cache->suspended))
@@ -446,19 +450,45 @@ static bool check_stat(struct walk *walk, const struct cm_device *device, uint32
 
 	for (pool = 0; pool < CM_POOL_COUNT; pool++) {
 		is = cm_stat_read(device->row, (enum cm_pool)pool, stat);
-		if (!check_family(walk, stat_name(stat), &is, sum->stat[pool][stat], device->reset))
+		/* A segment that came from another shard was allocated there. */
+		if (!check_family(walk, stat_name(stat), &is, sum->stat[pool][stat],
+				  device->reset || cm_device_has_shards(device)))
 			return false;
 	}
 	return true;
+}
+
+/* The sums over all shards, which are stopped. */
+static bool check_sums(struct walk *walk, struct cm_device *first)
+{
+	const struct cm_device_row *row = cm_shards_sum_locked(first);
+	const uint64_t reserved = atomic_load(&first->reserved);
+	struct cm_stat4 is;
+	uint32_t pool, stat;
+
+	for (pool = 0; pool < CM_POOL_COUNT; pool++)
+		for (stat = 0; stat < CM_STAT_COUNT; stat++) {
+			is = cm_stat_read(row, (enum cm_pool)pool, stat);
+			if (!check_family(walk, stat_name(stat), &is, is.current, first->reset))
+				return false;
+		}
+	return reserved == (uint64_t)cm_stat_current(row, CM_STAT_RESERVED_BYTES) ||
+	       cm_why_set(&walk->why, "device %u: %llu bytes are reserved by its own count",
+			  first->index, (ull)reserved);
 }
 
 /* While memory is on its way to or from the driver, more is taken than counted. */
 static bool check_taken(struct walk *walk, const struct cm_device *device)
 {
 	const uint64_t taken = atomic_load(&device->taken_bytes);
-	uint64_t counted = cm_device_reserved_locked(device);
+	const struct cm_device *each = device;
+	uint64_t counted = 0;
 	uint32_t kind;
 
+	if (device->first != device)
+		return true;
+	for (; each; each = cm_device_next_shard(each))
+		counted += cm_device_reserved_locked(each);
 	for (kind = 0; kind < CM_UNCACHED_COUNT; kind++)
 		counted += (uint64_t)device->row->other_bytes[kind].current;
 	return taken >= counted ||
@@ -468,7 +498,7 @@ static bool check_taken(struct walk *walk, const struct cm_device *device)
 			  device->index, (ull)taken, (ull)counted);
 }
 
-static bool check_counters(struct walk *walk, const struct cm_device *device)
+static bool check_counters(struct walk *walk, struct cm_device *device)
 {
 	const struct device_sum *sum = &walk->device[device->index];
 	uint32_t stat;
@@ -484,6 +514,8 @@ static bool check_counters(struct walk *walk, const struct cm_device *device)
 	for (stat = 0; stat < CM_STAT_COUNT; stat++)
 		if (!check_stat(walk, device, stat))
 			return false;
+	if (device->first == device && !check_sums(walk, device))
+		return false;
 	return check_family(walk, "oversize_allocations",
 			    &device->row->stat1[CM_STAT1_OVERSIZE_ALLOCATIONS],
 			    sum->stat1[CM_STAT1_OVERSIZE_ALLOCATIONS], device->reset) &&

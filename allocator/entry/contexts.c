@@ -111,19 +111,23 @@ void cm_cache_context_has_ended(struct cm_cache *cache)
 static void set_suspended(struct cm_heap *heap, bool suspended)
 {
 	struct cm_cache *cache = heap->cache;
+	struct cm_heap *each;
+	uint32_t at = 0;
 
 	assert(cm_lock_is_held(&cache->event_lock));
 	cm_lock_acquire(&cache->pinned.lock);
-	cm_lock_acquire(&heap->device->lock);
-	/* Its memory may be returned again, so this counts as a return; see the place that forgets
-	 * it. */
-	if (!suspended)
-		cm_cache_note_return(cache);
-	/* Before the locks are released: a thread that missed the heap's memory in its count sees
-	 * that the number has changed. */
-	atomic_fetch_add_explicit(&cache->suspensions, suspended, memory_order_relaxed);
-	cm_heap_set_suspended_locked(heap, suspended);
-	cm_lock_release(&heap->device->lock);
+	while ((each = cm_heap_next_shard(heap, &at))) {
+		cm_lock_acquire(&each->device->lock);
+		/* Its memory may be returned again, so this counts as a return; see the place that
+		 * forgets it. */
+		if (!suspended)
+			cm_cache_note_return(cache);
+		/* Before the locks are released: a thread that missed the heap's memory in its
+		 * count sees that the number has changed. */
+		atomic_fetch_add_explicit(&cache->suspensions, suspended, memory_order_relaxed);
+		cm_heap_set_suspended_locked(each, suspended);
+		cm_lock_release(&each->device->lock);
+	}
 	cm_lock_release(&cache->pinned.lock);
 }
 
@@ -140,8 +144,12 @@ struct cm_heap *cm_cache_suspend_heap(struct cm_cache *cache, uint64_t ctx)
 
 void cm_cache_resume_heap(struct cm_heap *heap)
 {
+	struct cm_heap *each;
+	uint32_t at = 0;
+
 	set_suspended(heap, false);
-	cm_device_note_unreclaimed(heap->device);
+	while ((each = cm_heap_next_shard(heap, &at)))
+		cm_device_note_unreclaimed(each->device);
 }
 
 int cm_cache_mem_info(struct cm_cache *cache, uint64_t ctx, uint64_t *ret_free, uint64_t *ret_total)
@@ -161,18 +169,11 @@ int cm_cache_mem_info(struct cm_cache *cache, uint64_t ctx, uint64_t *ret_free, 
 	return err;
 }
 
-struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
+/* The memory of one shard. */
+static void forget_one(struct cm_heap *heap)
 {
-	struct cm_heap *heap;
+	struct cm_cache *cache = heap->cache;
 
-	assert(cm_lock_is_held(&cache->event_lock));
-	cm_uncached_forget_context(cache, ctx);
-	heap = cm_cache_find_heap(cache, ctx);
-	if (!heap)
-		return NULL;
-	/* First: from here on nothing is entered in it, and no pinned memory either. */
-	cm_heap_drain(heap);
-	cm_pinned_forget_event_locked(cache, heap);
 	cm_epoch_forget_context_event_locked(cache, heap);
 	cm_lock_acquire(&heap->device->lock);
 	/* The driver has freed the memory with the context: rows and counters follow, as if all had
@@ -191,6 +192,26 @@ struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
 	heap->device->row->heaps--;
 	cm_counters_end(heap->device->row);
 	cm_lock_release(&heap->device->lock);
+}
+
+struct cm_heap *cm_cache_forget_heap(struct cm_cache *cache, uint64_t ctx)
+{
+	struct cm_heap *heap, *each;
+	uint32_t at = 0;
+
+	assert(cm_lock_is_held(&cache->event_lock));
+	cm_uncached_forget_context(cache, ctx);
+	heap = cm_cache_find_heap(cache, ctx);
+	if (!heap)
+		return NULL;
+	/* First: from here on nothing is entered in it, and no pinned memory either. */
+	cm_heap_drain(heap);
+	cm_pinned_forget_event_locked(cache, heap);
+	/* The first heap is the last one, as the others are found by its context. */
+	while ((each = cm_heap_next_shard(heap, &at)))
+		if (each != heap)
+			forget_one(each);
+	forget_one(heap);
 	atomic_fetch_sub_explicit(&cache->contexts, 1, memory_order_relaxed);
 	return heap;
 }

@@ -8,6 +8,7 @@
 
 #include "allocator/base/size_class.h"
 #include "allocator/blocks/poll_policy.h"
+#include "allocator/entry/create.h"
 #include "allocator/entry/uncached.h"
 #include "allocator/pinned/pinned.h"
 #include "allocator/reuse/epoch.h"
@@ -17,6 +18,7 @@
 #include "allocator/state/limit.h"
 #include "allocator/state/pages.h"
 #include "allocator/state/rows.h"
+#include "allocator/state/shards.h"
 #include "allocator/state/state.h"
 #include "allocator/state/suspended.h"
 #include "stats/counters.h"
@@ -129,12 +131,44 @@ static void count_work_apart(struct cm_cache *cache)
 	for (i = 0; i < n; i++) {
 		device = cache->device[i];
 		cm_lock_acquire(&device->lock);
-		if (device->work_number != device->own_work) {
+		if (device->work_number != device->first->own_work) {
 			(void)__atomic_fetch_or(device->own_work, OWN_WORK, __ATOMIC_RELAXED);
-			device->work_number = device->own_work;
+			device->work_number = device->first->own_work;
 		}
 		cm_lock_release(&device->lock);
 	}
+}
+
+/* Maps a device for the next row; `first`: its first shard, NULL: itself. No other thread sees it
+ * before add_device. NULL: no room. */
+static struct cm_device *map_device(struct cm_cache *cache, struct cm_device *first)
+{
+	const uint32_t row = atomic_load_explicit(&cache->devices, memory_order_relaxed);
+	struct cm_device *device;
+
+	if (row == CM_DEVICES_MAX || cm_region_commit(cache->region, CM_TABLE_DEVICE, row + 1))
+		return NULL;
+	device = map_zeroed(sizeof(*device));
+	if (!device)
+		return NULL;
+	device->cache = cache;
+	device->index = row;
+	device->first = first ? first : device;
+	device->work_number = first ? first->work_number : cache->ops->work_number;
+	cm_lock_init(&device->reclaim_lock, CM_LOCK_RECLAIM, row);
+	cm_lock_init(&device->paging, CM_LOCK_PAGING, row);
+	cm_lock_init(&device->lock, CM_LOCK_DEVICE, row);
+	device->releases.lock = &device->lock;
+	device->row = cm_region_row(cache->region, CM_TABLE_DEVICE, row);
+	cm_cache_open_ring(cache, CM_TABLE_EVENT, row, device->first->index, &device->ring);
+	return device;
+}
+
+static void add_device(struct cm_cache *cache, struct cm_device *device)
+{
+	cache->device[device->index] = device;
+	/* Release: a thread that sees the count sees the device. */
+	atomic_store_explicit(&cache->devices, device->index + 1, memory_order_release);
 }
 
 /* The event lock is held, so no other thread adds a device. */
@@ -145,30 +179,16 @@ static struct cm_device *find_device(struct cm_cache *cache, const struct cm_con
 
 	if (row != UINT32_MAX)
 		return cache->device[row];
-	row = atomic_load_explicit(&cache->devices, memory_order_relaxed);
-	if (row == CM_DEVICES_MAX || cm_region_commit(cache->region, CM_TABLE_DEVICE, row + 1))
-		return NULL;
-	device = map_zeroed(sizeof(*device));
+	device = map_device(cache, NULL);
 	if (!device)
 		return NULL;
-	device->cache = cache;
-	device->index = row;
-	device->work_number = cache->ops->work_number;
-	cm_lock_init(&device->reclaim_lock, CM_LOCK_RECLAIM, row);
-	cm_lock_init(&device->paging, CM_LOCK_PAGING, row);
-	cm_lock_init(&device->lock, CM_LOCK_DEVICE, row);
-	device->releases.lock = &device->lock;
-	device->row = cm_region_row(cache->region, CM_TABLE_DEVICE, row);
-	cm_cache_open_ring(cache, CM_TABLE_EVENT, row, &device->ring);
 	device->context_bytes = context_bytes(info);
 	cm_counters_begin(device->row);
 	fill_device_row(cache, device->row, info);
 	cm_counters_end(device->row);
-	cache->device[row] = device;
-	/* Release: a thread that sees the count sees the device. */
-	atomic_store_explicit(&cache->devices, row + 1, memory_order_release);
+	add_device(cache, device);
 	cm_limit_apply_event_locked(device);
-	if (row)
+	if (atomic_fetch_add_explicit(&cache->first_shards, 1, memory_order_acq_rel))
 		count_work_apart(cache);
 	return device;
 }
@@ -192,6 +212,7 @@ static struct cm_heap *find_slot(struct cm_cache *cache, struct cm_device *devic
 		return NULL;
 	heap->cache = cache;
 	heap->device = device;
+	heap->first = heap;
 	heap->index = n;
 	heap->row = cm_region_row(cache->region, CM_TABLE_HEAP, n);
 	atomic_store_explicit(&cache->heap[n], heap, memory_order_release);
@@ -199,11 +220,14 @@ static struct cm_heap *find_slot(struct cm_cache *cache, struct cm_device *devic
 	return heap;
 }
 
-static void open_heap(struct cm_heap *heap, const struct cm_context_info *info)
+/* `first`: of the same context, the heap itself in the first shard. */
+static void open_heap(struct cm_heap *heap, struct cm_heap *first,
+		      const struct cm_context_info *info)
 {
 	enum cm_pool pool;
 
 	cm_lock_acquire(&heap->device->lock);
+	heap->first = first;
 	__atomic_store_n(&heap->can, info->can, __ATOMIC_RELAXED); /* read by settle */
 	for (pool = CM_POOL_SMALL; pool < CM_POOL_COUNT; pool++)
 		cm_bins_init(&heap->bins[pool], heap->cache->block);
@@ -241,7 +265,7 @@ static void settle_others(const struct cm_heap *added, bool is_found)
 
 	for (i = 0; i < n; i++) {
 		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
-		if (heap != added && (is_found || heap->device == added->device))
+		if (heap != added && (is_found || heap->device->first == added->device))
 			cm_ordered_settle(heap);
 	}
 }
@@ -258,7 +282,7 @@ int cm_cache_add_heap(struct cm_cache *cache, const struct cm_context_info *info
 		device = find_device(cache, info);
 		heap = added = device ? find_slot(cache, device) : NULL;
 		if (added) {
-			open_heap(added, info);
+			open_heap(added, added, info);
 			atomic_fetch_add_explicit(&cache->contexts, 1, memory_order_relaxed);
 			if (info->is_found)
 				cm_reach_open_all_event_locked(device);
@@ -271,4 +295,82 @@ int cm_cache_add_heap(struct cm_cache *cache, const struct cm_context_info *info
 		settle_others(added, info->is_found);
 	*ret_heap = heap;
 	return 0;
+}
+
+/* Further shards repeat what tells a device from others. */
+static void fill_shard_row(struct cm_device_row *row, const struct cm_device *first)
+{
+	row->ordinal = first->row->ordinal;
+	memcpy(row->uuid, first->row->uuid, sizeof(row->uuid));
+	memcpy(row->name, first->row->name, sizeof(row->name));
+	memcpy(row->pci, first->row->pci, sizeof(row->pci));
+	row->max_split_size = first->row->max_split_size;
+	row->first_shard = first->index + 1;
+	row->flags = CM_DEVICE_USED | CM_DEVICE_PART | (first->row->flags & CM_DEVICE_SIMULATED);
+}
+
+static struct cm_device *add_shard_event_locked(struct cm_cache *cache, struct cm_device *first)
+{
+	struct cm_device *device = map_device(cache, first), *last = first;
+
+	if (!device)
+		return NULL;
+	cm_counters_begin(device->row);
+	fill_shard_row(device->row, first);
+	cm_counters_end(device->row);
+	/* All peaks are the first shard's until it needs less. */
+	cm_shards_stop(first);
+	cm_counters_begin(first->row);
+	first->row->flags |= CM_DEVICE_PART;
+	cm_counters_end(first->row);
+	add_device(cache, device);
+	while (cm_device_next_shard(last))
+		last = cm_device_next_shard(last);
+	atomic_store_explicit(&last->next_shard, device, memory_order_release);
+	cm_shards_resume(first);
+	return device;
+}
+
+/* The shard of that number, 0: the first one; NULL: there is no room for it. */
+static struct cm_device *find_shard_event_locked(struct cm_cache *cache, struct cm_device *first,
+						 uint32_t number)
+{
+	struct cm_device *shard = first, *next;
+
+	for (; number; number--, shard = next) {
+		next = cm_device_next_shard(shard);
+		if (!next)
+			next = add_shard_event_locked(cache, first);
+		if (!next)
+			return NULL;
+	}
+	return shard;
+}
+
+struct cm_heap *cm_create_shard_heap(struct cm_heap *first, uint32_t number)
+{
+	struct cm_cache *cache = first->cache;
+	struct cm_heap *heap = NULL;
+	struct cm_context_info info;
+	struct cm_device *shard;
+
+	cm_lock_acquire(&cache->event_lock);
+	info = (struct cm_context_info){.ctx = first->ctx,
+					.id = first->row->context_id,
+					.can = first->can,
+					.open_to = first->open_to};
+	/* Another thread may have added it. */
+	if (info.ctx && cm_heap_state(first) == CM_STATE_SERVING)
+		heap = cm_shards_find_heap(first, number);
+	if (!heap && info.ctx && cm_heap_state(first) == CM_STATE_SERVING) {
+		shard = find_shard_event_locked(cache, first->device, number);
+		heap = shard ? find_slot(cache, shard) : NULL;
+		if (heap)
+			open_heap(heap, first, &info);
+	}
+	cm_lock_release(&cache->event_lock);
+	/* Caching may have stopped meanwhile. */
+	if (heap && cm_heap_drains(first))
+		cm_heap_drain(heap);
+	return heap;
 }

@@ -254,7 +254,7 @@ static bool give_pinned(struct cm_device *device)
 	const uint64_t decay_ns = device->cache->policy.decay_ns;
 
 	return decay_ns && cm_pinned_has_idle(device->cache) &&
-	       cm_pinned_release_aged(device, tick_before(device, decay_ns));
+	       cm_pinned_release_aged(device->first, tick_before(device, decay_ns));
 }
 
 /* If the device cannot be queried, it is not known to be idle. -EBUSY: outside the gate. */
@@ -267,7 +267,7 @@ static int step(struct cm_device *device, bool *given)
 		device->decay_tick = cm_cache_tick(cache);
 		device->decay_ns = cache->ops->now_ns();
 	}
-	if (!cm_lock_try(&device->reclaim_lock))
+	if (!cm_lock_try(&device->first->reclaim_lock))
 		return 0;
 	if (cm_epoch_can_ask(cache))
 		err = cm_epoch_quiesces(device, LOOK_NS);
@@ -275,7 +275,7 @@ static int step(struct cm_device *device, bool *given)
 		*given |= give_excess(device) != 0;
 		*given |= give_pinned(device);
 	}
-	cm_lock_release(&device->reclaim_lock);
+	cm_lock_release(&device->first->reclaim_lock);
 	return err;
 }
 

@@ -20,13 +20,13 @@ static int open_rings_event_locked(struct cm_cache *cache, uint64_t events)
 
 	for (i = 0; i < n; i++) {
 		/* Its memory is committed before the lock is taken, as that takes a millisecond. */
-		cm_cache_open_ring(cache, CM_TABLE_EVENT, i, &ring);
+		cm_cache_open_ring(cache, CM_TABLE_EVENT, i, cache->device[i]->first->index, &ring);
 		cm_lock_acquire(&cache->device[i]->lock);
 		cache->device[i]->ring = ring;
 		cm_lock_release(&cache->device[i]->lock);
-		missing |= events >> i & 1 && !ring.row;
+		missing |= events >> cache->device[i]->first->index & 1 && !ring.row;
 	}
-	cm_cache_open_ring(cache, CM_TABLE_HOST_EVENT, 0, &ring);
+	cm_cache_open_ring(cache, CM_TABLE_HOST_EVENT, 0, 0, &ring);
 	cm_lock_acquire(&cache->pinned.lock);
 	cache->pinned.ring = ring;
 	cm_lock_release(&cache->pinned.lock);
@@ -63,7 +63,7 @@ void cm_cache_clear_events(struct cm_cache *cache, uint64_t devices)
 	struct cm_host_row *host = cache->pinned.row;
 
 	for (i = 0; i < n; i++) {
-		if (!(devices >> i & 1))
+		if (!(devices >> cache->device[i]->first->index & 1))
 			continue;
 		cm_lock_acquire(&cache->device[i]->lock);
 		clear_device(cache->device[i]);
@@ -78,6 +78,17 @@ void cm_cache_clear_events(struct cm_cache *cache, uint64_t devices)
 	cm_lock_release(&cache->pinned.lock);
 }
 
+/* Of all shards, which are stopped. */
+static uint64_t active_bytes(const struct cm_device *first)
+{
+	const struct cm_device *each;
+	int64_t bytes = 0;
+
+	for (each = first; each; each = cm_device_next_shard(each))
+		bytes += cm_stat_current(each->row, CM_STAT_ACTIVE_BYTES);
+	return (uint64_t)bytes;
+}
+
 void cm_cache_note_snapshot(struct cm_cache *cache)
 {
 	const uint64_t tick = cm_cache_tick(cache);
@@ -87,9 +98,11 @@ void cm_cache_note_snapshot(struct cm_cache *cache)
 
 	for (i = 0; i < cache->held; i++) {
 		device = cache->device[i];
+		if (device->first != device)
+			continue;
 		cm_counters_begin(device->row);
 		cm_device_note_locked(device, CM_ACTION_SNAPSHOT, CM_POOL_ALL, 0, 0, tick, 0,
-				      (uint64_t)cm_stat_current(device->row, CM_STAT_ACTIVE_BYTES));
+				      active_bytes(device));
 		cm_counters_end(device->row);
 	}
 	cm_seq_begin(&host->seq);

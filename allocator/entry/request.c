@@ -151,27 +151,36 @@ static int finish_free(struct cm_device *device, uint64_t addr, struct cm_freed 
 	return 0;
 }
 
-/* Calls `each` for the devices that may own addr, until one returns something other than
- * -ENOENT. */
+/* Calls `each` for the devices that may own addr, until one returns something other than -ENOENT:
+ * the one that has the page now, then others that had it. */
 static int on_device_of(struct cm_cache *cache, uint64_t addr,
 			int (*each)(struct cm_device *device, uint64_t addr, void *data),
 			void *data)
 {
-	uint8_t page = cm_page_map_get(&cache->pages, addr);
 	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);
+	uint8_t owner, page = cm_page_map_get(&cache->pages, addr);
 	int err = -ENOENT;
 
 	if (page == CM_PAGE_NONE)
 		return -ENOENT;
-	if (page != CM_PAGE_MIXED)
-		return each(cache->device[page - 1], addr, data);
+	/* Anew if the page has moved to another shard meanwhile. */
+	do {
+		owner = cm_page_map_owner(&cache->pages, addr);
+		if (owner != CM_PAGE_NONE)
+			err = each(cache->device[owner - 1], addr, data);
+	} while (err == -ENOENT && cm_page_map_owner(&cache->pages, addr) != owner);
+	page = cm_page_map_get(&cache->pages, addr);
 	for (i = 0; i < n && err == -ENOENT; i++)
-		err = each(cache->device[i], addr, data);
+		if ((page == CM_PAGE_MIXED || i == page - 1u) && i != owner - 1u)
+			err = each(cache->device[i], addr, data);
 	return err;
 }
 
 static int free_each(struct cm_device *device, uint64_t addr, void *data)
 {
+	if (CM_UNLIKELY(cm_device_has_shards(device) && cm_thread.heap &&
+			cm_thread.heap->device != device))
+		cm_thread.remote_frees++;
 	return finish_free(device, addr, cm_device_free(device, addr), data);
 }
 
@@ -235,29 +244,42 @@ static int export_each(struct cm_device *device, uint64_t addr, void *data)
 	return b ? 0 : -ENOENT;
 }
 
+/* Memory may have been allocated behind a barrier of another shard, and moved. */
+static void settle_context(const struct cm_heap *heap)
+{
+	struct cm_heap *each;
+	uint32_t at = 0;
+
+	while ((each = cm_heap_next_shard(heap, &at)))
+		cm_ordered_settle(each);
+}
+
 int cm_cache_mark_exported(struct cm_cache *cache, uint64_t addr)
 {
 	struct cm_heap *heap;
 	int err = on_device_of(cache, addr, export_each, &heap);
 
 	if (!err)
-		cm_ordered_settle(heap);
+		settle_context(heap);
 	return err;
 }
 
 void cm_cache_mark_shared(struct cm_cache *cache, uint64_t ctx)
 {
-	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+	struct cm_heap *heap = cm_cache_find_heap(cache, ctx), *each;
+	uint32_t at = 0;
 
 	if (!heap)
 		return;
 	/* The event lock: no barrier is laid from here on. */
 	cm_lock_acquire(&cache->event_lock);
-	cm_lock_acquire(&heap->device->lock);
-	__atomic_fetch_or(&heap->row->flags, CM_HEAP_SHARED, __ATOMIC_RELAXED);
-	cm_lock_release(&heap->device->lock);
+	while ((each = cm_heap_next_shard(heap, &at))) {
+		cm_lock_acquire(&each->device->lock);
+		__atomic_fetch_or(&each->row->flags, CM_HEAP_SHARED, __ATOMIC_RELAXED);
+		cm_lock_release(&each->device->lock);
+	}
 	cm_lock_release(&cache->event_lock);
-	cm_ordered_settle(heap);
+	settle_context(heap);
 }
 
 int cm_cache_open_to(struct cm_cache *cache, uint64_t ctx, uint64_t ordinals)

@@ -7,6 +7,7 @@
 #include "allocator/base/size_class.h"
 #include "allocator/blocks/fragmentation.h"
 #include "allocator/blocks/heap.h"
+#include "allocator/entry/shard.h"
 #include "allocator/entry/slow_reuse.h"
 #include "allocator/oom/oom.h"
 #include "allocator/paged/paged.h"
@@ -62,6 +63,17 @@ static int enter_segment_locked(const struct cm_slow_request *request, uint64_t 
 				       request->bytes);
 }
 
+static void forget_lost_elsewhere(struct cm_heap *heap, uint64_t addr)
+{
+	struct cm_device *each;
+
+	for (each = heap->device->first; each; each = cm_device_next_shard(each)) {
+		cm_lock_acquire(&each->lock);
+		cm_heap_forget_lost_locked(each, addr);
+		cm_lock_release(&each->lock);
+	}
+}
+
 /* Gets a new segment of `segment_size`, and serves the request from it. */
 static int alloc_segment(const struct cm_slow_request *request, uint64_t segment_size,
 			 uint32_t flags)
@@ -76,6 +88,8 @@ static int alloc_segment(const struct cm_slow_request *request, uint64_t segment
 	if (err)
 		return err;
 	cm_cache_await_place(heap->cache, addr, segment_size);
+	if (cm_device_has_shards(heap->device))
+		forget_lost_elsewhere(heap, addr);
 	cm_lock_acquire(&heap->device->lock);
 	err = enter_segment_locked(request, addr, segment_size, flags);
 	cm_lock_release(&heap->device->lock);
@@ -131,13 +145,13 @@ static int give_back_and_retry(const struct cm_slow_request *request,
 	}
 	if (!cm_epoch_wait_device(device, CM_STUCK_NS))
 		return -EBUSY;
-	err = cm_slow_take(request);
+	err = cm_shard_take_anywhere(request);
 	if (err != -ENOENT)
 		return err;
 	attempt->given_back += cm_release_free(device);
 	/* Waits for what other threads have taken out of the tables; the reclaim lock is not
 	 * held. */
-	if (!cm_pending_releases_await(&device->releases, device->cache->ops, CM_STUCK_NS))
+	if (!cm_release_await_pending(device, CM_STUCK_NS))
 		return -EBUSY;
 	cm_device_count(device, CM_SCALAR_num_alloc_retries, 1);
 	return alloc_new(request);
@@ -160,7 +174,7 @@ static int ask_and_retry(const struct cm_slow_request *request, struct cm_oom_at
 	if (wanted && free_bytes < wanted)
 		wanted += CM_SEGMENT_GRAIN - free_bytes;
 	ops->gate_leave();
-	ops->ask_peers(device->row->uuid, wanted, &attempt->peers);
+	ops->ask_peers(device->first->row->uuid, wanted, &attempt->peers);
 	cm_device_count(device, CM_SCALAR_peer_asks, attempt->peers.asked != 0);
 	cm_device_count(device, CM_SCALAR_peer_bytes_got, (int64_t)attempt->peers.given_bytes);
 	if (attempt->peers.given_bytes)
@@ -179,14 +193,14 @@ static int take_large(const struct cm_slow_request *request)
 	if (request->size > CM_SMALL_MAX)
 		return -ENOENT;
 	large.size = CM_SMALL_MAX + CM_GRAIN;
-	return cm_slow_take(&large);
+	return cm_shard_take_anywhere(&large);
 }
 
 /* Returns idle memory, asks peer processes, and asks the driver again. The last step requests what
  * the program would have requested without us: its own size instead of a whole segment. */
 static int try_all(const struct cm_slow_request *request, struct cm_oom_attempt *attempt)
 {
-	int err = cm_slow_take(request), take;
+	int err = cm_shard_take_anywhere(request), take;
 
 	if (err != -ENOENT)
 		return err;
@@ -208,11 +222,17 @@ static int try_all(const struct cm_slow_request *request, struct cm_oom_attempt 
 
 static uint64_t count_frees(struct cm_device *device)
 {
-	const struct cm_stat_pool *stat = device->row->stat;
+	const struct cm_stat_pool *stat;
+	struct cm_device *each;
+	uint64_t frees = 0;
 
-	return (uint64_t)CM_WITH_LOCK(&device->lock,
-				      stat[CM_POOL_SMALL].freed[CM_STAT_ALLOCATION] +
-					      stat[CM_POOL_LARGE].freed[CM_STAT_ALLOCATION]);
+	for (each = device->first; each; each = cm_device_next_shard(each)) {
+		stat = each->row->stat;
+		frees += (uint64_t)CM_WITH_LOCK(
+			&each->lock, stat[CM_POOL_SMALL].freed[CM_STAT_ALLOCATION] +
+					     stat[CM_POOL_LARGE].freed[CM_STAT_ALLOCATION]);
+	}
+	return frees;
 }
 
 /* What other threads have done so far that may have kept memory from this request. */
@@ -267,10 +287,10 @@ static int make_way(const struct cm_slow_request *request, bool device_is_idle)
 	int err = 0;
 
 	if (cm_limit_bytes(device)) {
-		if (!cm_gate_lock(device->cache->ops, &device->reclaim_lock))
+		if (!cm_gate_lock(device->cache->ops, &device->first->reclaim_lock))
 			return -EBUSY;
 		err = cm_release_aged(request->heap);
-		cm_lock_release(&device->reclaim_lock);
+		cm_lock_release(&device->first->reclaim_lock);
 	}
 	if (!err && request->size > CM_SMALL_MAX)
 		err = cm_exchange(request->heap, cm_slow_segment_bytes(request), device_is_idle);
@@ -323,6 +343,8 @@ static int serve_request(const struct cm_slow_request *request)
 	int err;
 
 	err = cm_slow_reuse(request, &idle);
+	if (err == -ENOENT && cm_device_has_shards(request->heap->device))
+		err = cm_shard_take_from_others(request);
 	if (err != -ENOENT)
 		return err;
 	spared = has_spared(request);
@@ -331,13 +353,13 @@ static int serve_request(const struct cm_slow_request *request)
 		err = alloc_new(request);
 	if (err != CM_DRIVER_OUT_OF_MEMORY)
 		return err;
-	if (!cm_gate_lock(device->cache->ops, &device->reclaim_lock))
+	if (!cm_gate_lock(device->cache->ops, &device->first->reclaim_lock))
 		return -EBUSY;
 	if (spared)
 		err = trade(request);
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
 		err = after_failure(request);
-	cm_lock_release(&device->reclaim_lock);
+	cm_lock_release(&device->first->reclaim_lock);
 	return err;
 }
 
@@ -345,14 +367,15 @@ int cm_slow_path_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint
 {
 	struct cm_oom oom; /* half a kilobyte, not filled in unless the request fails */
 	struct cm_slow_refusal refusal = {0, 0};
-	const struct cm_slow_request request = {heap, cm_heap_ctx(heap), size, bytes, ret_addr,
-						&oom, &refusal};
+	struct cm_slow_request request = {heap, cm_heap_ctx(heap), size, bytes, ret_addr,
+					  &oom, &refusal};
 	const struct cm_driver_ops *ops = heap->cache->ops;
 	int err;
 
 	oom.nth = 0;
 	if (cm_heap_drains(heap))
 		return -EAGAIN;
+	request.heap = heap = cm_shard_choose(heap);
 	if (!ops->gate_enter())
 		return -EBUSY;
 	err = cm_release_unreclaimed(heap->device);
@@ -384,7 +407,7 @@ static int alloc_direct(const struct cm_slow_request *request)
 		return err;
 	/* That function enters the gate itself. */
 	ops->gate_leave();
-	(void)cm_cache_make_room_on(heap->cache, heap->device->index);
+	(void)cm_cache_make_room_on(heap->cache, heap->device->first->index);
 	if (!cm_gate_enter(ops))
 		return -EBUSY;
 	return cm_cache_returns(heap->cache) == returns

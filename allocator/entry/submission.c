@@ -16,14 +16,17 @@ static uint32_t count_devices(const struct cm_cache *cache)
 
 bool cm_cache_has_devices(const struct cm_cache *cache)
 {
-	return count_devices(cache) > 1;
+	return atomic_load_explicit(&cache->first_shards, memory_order_acquire) > 1;
+}
+
+static bool is_first_shard(const struct cm_cache *cache, uint32_t row)
+{
+	return cache->device[row]->first == cache->device[row];
 }
 
 uint64_t cm_cache_all_rows(const struct cm_cache *cache)
 {
-	const uint32_t n = count_devices(cache);
-
-	return n == CM_DEVICES_MAX ? UINT64_MAX : (UINT64_C(1) << n) - 1;
+	return cm_cache_rows_of_devices(cache, UINT64_MAX);
 }
 
 uint64_t cm_cache_rows_of_devices(const struct cm_cache *cache, uint64_t ordinals)
@@ -32,7 +35,8 @@ uint64_t cm_cache_rows_of_devices(const struct cm_cache *cache, uint64_t ordinal
 	uint64_t rows = 0;
 
 	for (i = 0; i < n; i++)
-		if (ordinals >> (cache->device[i]->row->ordinal & 63) & 1)
+		if (is_first_shard(cache, i) &&
+		    ordinals >> (cache->device[i]->row->ordinal & 63) & 1)
 			rows |= UINT64_C(1) << i;
 	return rows;
 }
@@ -43,13 +47,14 @@ uint64_t cm_cache_rows_of(const struct cm_cache *cache, uint64_t addr)
 
 	if (page == CM_PAGE_NONE)
 		return 0;
-	return page == CM_PAGE_MIXED ? cm_cache_all_rows(cache) : UINT64_C(1) << (page - 1);
+	return page == CM_PAGE_MIXED ? cm_cache_all_rows(cache)
+				     : UINT64_C(1) << cache->device[page - 1]->first->index;
 }
 
 struct cm_program_wait cm_cache_begin_wait(struct cm_cache *cache, uint64_t ctx)
 {
 	struct cm_program_wait wait = {0};
-	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+	struct cm_heap *heap = cm_cache_heap_of_thread(cache, ctx);
 
 	if (heap && cm_heap_pending_bytes(heap) && cm_lock_try(&cache->event_lock)) {
 		wait = cm_epoch_begin_wait_event_locked(heap, ctx);
@@ -111,7 +116,7 @@ struct cm_submission cm_cache_begin_reach(struct cm_cache *cache, uint64_t ctx, 
 
 	if (!heap)
 		return submission;
-	submission.by = heap->device->index;
+	submission.by = heap->device->first->index;
 	submission.named = named & ~(UINT64_C(1) << submission.by);
 	for (rows = submission.named; rows;) {
 		device = cache->device[take_row(&rows)];
@@ -143,6 +148,6 @@ void cm_cache_note_work(struct cm_cache *cache, uint64_t ctx)
 	uint32_t i, n = count_devices(cache);
 
 	for (i = 0; i < n; i++)
-		if (!heap || heap->device == cache->device[i])
+		if (is_first_shard(cache, i) && (!heap || heap->device == cache->device[i]))
 			count_work(cache->device[i]);
 }

@@ -49,7 +49,7 @@ static void ask_free_bytes(struct cm_heap *heap)
 	struct cm_device_row *row = heap->device->row;
 	uint64_t free_bytes, total;
 
-	if (heap->cache->ops->mem_info(heap->ctx, &free_bytes, &total))
+	if (!cm_heap_is_first(heap) || heap->cache->ops->mem_info(heap->ctx, &free_bytes, &total))
 		return;
 	cm_lock_acquire(&heap->device->lock);
 	cm_counters_begin(row);
@@ -112,7 +112,8 @@ static int flush(struct cm_cache *cache, uint32_t device, uint64_t *bytes)
 	int err = 0, one;
 
 	for (i = 0; i < n; i++) {
-		if (device != UINT32_MAX && device != i)
+		if ((device != UINT32_MAX && device != i) ||
+		    cache->device[i]->first != cache->device[i])
 			continue;
 		one = cm_flush_device(cache->device[i], TRIM_LIMIT_NS, bytes);
 		cm_device_count(cache->device[i], CM_SCALAR_trims, 1);
@@ -157,19 +158,21 @@ static int give_idle(struct cm_device *device, uint64_t wanted, uint64_t limit_n
 {
 	const struct cm_driver_ops *ops = device->cache->ops;
 	const uint64_t end = ops->now_ns() + limit_ns;
-	uint64_t bytes = 0, pass = 1;
+	uint64_t bytes = 0, pass;
+	struct cm_device *each;
 	int err;
 
 	/* An old driver can only be waited for without a limit, and cuMemFree waits too. */
-	if (!cm_device_has_cached(device) || !cm_epoch_can_ask(device->cache))
+	if (!cm_flush_has_cached(device) || !cm_epoch_can_ask(device->cache))
 		return 0;
 	err = cm_epoch_quiesces(device, limit_ns / 4);
 	if (err)
 		return err == -EBUSY ? err : 0;
 	if (!cm_epoch_wait_device(device, limit_ns / 4))
 		return -EBUSY;
-	while (bytes < wanted && pass && ops->now_ns() < end)
-		bytes += pass = cm_release_idlest(device, UINT64_MAX);
+	for (each = device->first; each; each = cm_device_next_shard(each))
+		for (pass = 1; bytes < wanted && pass && ops->now_ns() < end; bytes += pass)
+			pass = cm_release_idlest(each, UINT64_MAX);
 	for (pass = 1; bytes < wanted && pass && ops->now_ns() < end; bytes += pass)
 		pass = cm_paged_release_idlest(device, pages_for(wanted - bytes));
 	*ret_bytes = bytes;
@@ -188,12 +191,12 @@ int cm_cache_give_back(struct cm_cache *cache, uint32_t row, uint64_t wanted, ui
 	if (!cache->ops->gate_enter())
 		return -EBUSY;
 	/* Does not wait for the lock: its holder may be waiting for the process that asks. */
-	if (!cm_lock_try(&device->reclaim_lock)) {
+	if (!cm_lock_try(&device->first->reclaim_lock)) {
 		cache->ops->gate_leave();
 		return -EBUSY;
 	}
 	err = give_idle(device, wanted, limit_ns, ret_bytes);
-	cm_lock_release(&device->reclaim_lock);
+	cm_lock_release(&device->first->reclaim_lock);
 	if (err)
 		return err;
 	cache->ops->gate_leave();
@@ -207,7 +210,7 @@ int cm_cache_give_back(struct cm_cache *cache, uint32_t row, uint64_t wanted, ui
  * work may take: destroying it waits for its work. */
 static uint64_t wait_for_look(struct cm_device *device)
 {
-	if (cm_pending_releases_exist(&device->releases) ||
+	if (cm_release_has_pending(device) ||
 	    atomic_load_explicit(&device->giving_pages, memory_order_acquire))
 		return CM_STUCK_NS;
 	return cm_release_has_suspended(device) ? CM_PATIENCE_NS : 0;

@@ -7,19 +7,30 @@
 #include "allocator/cache.h"
 #include "allocator/state/limit.h"
 #include "allocator/state/rows.h"
+#include "allocator/state/shards.h"
 #include "allocator/state/state.h"
 #include "stats/counters.h"
 #include "stats/summary.h"
 
 typedef void (*block_fn)(void *data, const struct cm_block *block);
 
-static void for_each_block_locked(struct cm_device *device, block_fn fn, void *data)
+static bool is_of_device(const struct cm_segment *segment, const struct cm_device *first)
 {
-	struct cm_cache *cache = device->cache;
+	const struct cm_device *each = first;
+
+	while (each && !cm_segment_is_of(segment, each))
+		each = cm_device_next_shard(each);
+	return each;
+}
+
+/* Of all shards, which are stopped. */
+static void for_each_block_locked(struct cm_device *first, block_fn fn, void *data)
+{
+	struct cm_cache *cache = first->cache;
 	uint32_t s, index, end = cm_rows_segments(cache);
 
 	for (s = 1; s < end; s++) {
-		if (!cm_segment_is_of(&cache->segment[s], device))
+		if (!is_of_device(&cache->segment[s], first))
 			continue;
 		for (index = cache->segment[s].first; index; index = cache->block[index].next)
 			fn(data, &cache->block[index]);
@@ -97,7 +108,7 @@ CM_NOINLINE static void rank_holders_locked(struct cm_device *device,
 
 /* Where a request failed. */
 struct failure {
-	struct cm_device *device;
+	struct cm_device *device; /* the first shard */
 	uint64_t ctx;
 	uint32_t heap;      /* row of the heap, 0: none */
 	uint8_t pool;       /* of the event */
@@ -128,12 +139,15 @@ static void count_failure_locked(const struct failure *failure,
 	cm_counters_end(device->row);
 }
 
-static void fill_figures(const struct cm_device *device, const struct cm_oom_attempt *attempt,
-			 uint64_t free_bytes, struct cm_oom_figures *ret_figures)
+static void fill_figures_locked(struct cm_device *device, const struct cm_oom_attempt *attempt,
+				uint64_t free_bytes, struct cm_oom *oom)
 {
-	const struct cm_summary sum = cm_summary_pool(device->row, CM_POOL_ALL);
+	const struct cm_device_row *row = cm_shards_sum_locked(device);
+	const struct cm_summary sum = cm_summary_pool(row, CM_POOL_ALL);
 
-	*ret_figures = (struct cm_oom_figures){
+	oom->blocks = sum.blocks;
+	oom->rounding = sum.rounding;
+	oom->figures = (struct cm_oom_figures){
 		.asked = (int64_t)attempt->size,
 		.total = (int64_t)device->row->total_bytes,
 		.free = (int64_t)free_bytes,
@@ -141,8 +155,8 @@ static void fill_figures(const struct cm_device *device, const struct cm_oom_att
 		.pending = sum.pending,
 		.fragmented = sum.fragmented,
 		.releasable = sum.releasable,
-		.other = cm_summary_other(device->row),
-		.managed = device->row->other_bytes[CM_UNCACHED_MANAGED].current,
+		.other = cm_summary_other(row),
+		.managed = row->other_bytes[CM_UNCACHED_MANAGED].current,
 		.peers = attempt->peers.held_bytes,
 		.limit = (int64_t)cm_limit_bytes(device),
 		.limited = attempt->capped,
@@ -180,23 +194,21 @@ static void note(const struct failure *failure, const struct cm_oom_attempt *att
 	};
 	oom->nth = 1 + atomic_fetch_add_explicit(&cache->ooms, 1, memory_order_relaxed);
 	oom->has_holders = oom->nth == 1 && read_report(cache) == CM_OOM_REPORT_FULL;
-	cm_lock_acquire(&device->lock);
+	cm_shards_stop(device);
 	count_failure_locked(failure, attempt, oom, !info_error, free_bytes);
-	fill_figures(device, attempt, free_bytes, &oom->figures);
-	oom->blocks = cm_summary_pool(device->row, CM_POOL_ALL).blocks;
-	oom->rounding = cm_summary_pool(device->row, CM_POOL_ALL).rounding;
+	fill_figures_locked(device, attempt, free_bytes, oom);
 	if (told)
 		for_each_block_locked(device, measure, &pieces);
 	oom->largest = pieces.largest;
 	oom->figures.pages = pieces.pages;
 	if (oom->has_holders)
 		rank_holders_locked(device, &oom->holders);
-	cm_lock_release(&device->lock);
+	cm_shards_resume(device);
 }
 
 void cm_oom_note(struct cm_heap *heap, const struct cm_oom_attempt *attempt, struct cm_oom *ret_oom)
 {
-	const struct failure failure = {.device = heap->device,
+	const struct failure failure = {.device = heap->device->first,
 					.ctx = cm_heap_ctx(heap),
 					.heap = heap->index,
 					.pool = (uint8_t)cm_size_pool(attempt->size),
@@ -205,7 +217,8 @@ void cm_oom_note(struct cm_heap *heap, const struct cm_oom_attempt *attempt, str
 	const int err = heap->cache->ops->mem_info(failure.ctx, &free_bytes, &total);
 
 	note(&failure, attempt, err, free_bytes, ret_oom);
-	atomic_store_explicit(&heap->device->failed_size, attempt->size, memory_order_relaxed);
+	atomic_store_explicit(&heap->device->first->failed_size, attempt->size,
+			      memory_order_relaxed);
 }
 
 static const char *kind_name(enum cm_uncached_kind kind)
@@ -265,7 +278,7 @@ void cm_oom_note_pinned(struct cm_heap *heap, uint64_t bytes, struct cm_oom *ret
 
 void cm_oom_note_served(struct cm_heap *heap, uint64_t size, uint64_t bytes, struct cm_oom *ret_oom)
 {
-	struct cm_device *device = heap->device;
+	struct cm_device *device = heap->device->first;
 	uint64_t failed = atomic_load_explicit(&device->failed_size, memory_order_relaxed);
 
 	if (CM_LIKELY(!failed) || failed != size ||

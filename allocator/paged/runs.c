@@ -5,6 +5,7 @@
 
 #include "allocator/blocks/fragmentation.h"
 #include "allocator/state/rows.h"
+#include "allocator/state/shards.h"
 #include "stats/counters.h"
 
 /* How a change alters inactive_split and its bytes. */
@@ -32,6 +33,7 @@ static void count_mapping(struct cm_heap *heap, enum cm_pool pool, enum cm_actio
 	cm_counters_begin(device->row);
 	cm_counters_change(device->row, pool, CM_STAT_SEGMENT, segments);
 	cm_counters_change(device->row, pool, CM_STAT_RESERVED_BYTES, change);
+	(void)cm_shards_add_reserved(device, change);
 	cm_counters_note_driver_use(device->row, change);
 	cm_counters_change(device->row, pool, CM_STAT_INACTIVE_SPLIT, split->pieces);
 	cm_counters_change(device->row, pool, CM_STAT_INACTIVE_SPLIT_BYTES, split->bytes);

@@ -176,13 +176,13 @@ static int flush_pinned_of(struct cm_device *device, uint64_t limit_ns, uint64_t
 
 	if (!has_ready(device))
 		return 0;
-	if (!cm_gate_lock(device->cache->ops, &device->reclaim_lock))
+	if (!cm_gate_lock(device->cache->ops, &device->first->reclaim_lock))
 		return -EBUSY;
 	err = cm_epoch_quiesces(device, limit_ns);
 	while (!err && pop_ready(device, UINT64_MAX, &release))
 		if (!release_block(device->cache, &release))
 			*bytes += release.size;
-	cm_lock_release(&device->reclaim_lock);
+	cm_lock_release(&device->first->reclaim_lock);
 	return err;
 }
 
@@ -211,6 +211,8 @@ int cm_pinned_flush(struct cm_cache *cache, uint64_t limit_ns, uint64_t *bytes)
 	if (!cm_pinned_wait(cache, limit_ns))
 		return -EBUSY;
 	for (i = 0; i < n && err != -EBUSY; i++) {
+		if (cache->device[i]->first != cache->device[i])
+			continue;
 		one = flush_pinned_of(cache->device[i], limit_ns, bytes);
 		err = one == -EBUSY || !err ? one : err;
 	}
@@ -362,7 +364,7 @@ static int serve_direct(const struct request *request)
 
 int cm_pinned_alloc(struct cm_heap *heap, uint32_t kind, uint64_t bytes, uint64_t *ret_addr)
 {
-	const struct request request = {heap, kind, bytes, ret_addr};
+	const struct request request = {heap->first, kind, bytes, ret_addr};
 	const struct cm_driver_ops *ops = heap->cache->ops;
 	int err;
 
@@ -504,7 +506,7 @@ void cm_cache_host_add_registered(struct cm_cache *cache, struct cm_heap *heap, 
 	cm_lock_acquire(&cache->pinned.lock);
 	/* The program unmapped the pages without cuMemHostUnregister, and others lie there now. */
 	(void)drop_registered_locked(cache, addr);
-	(void)cm_pinned_enter_locked(heap, addr, bytes, 0, CM_SEGMENT_REGISTERED, bytes, ns);
+	(void)cm_pinned_enter_locked(heap->first, addr, bytes, 0, CM_SEGMENT_REGISTERED, bytes, ns);
 	cm_lock_release(&cache->pinned.lock);
 }
 

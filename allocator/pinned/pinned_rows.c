@@ -170,7 +170,7 @@ void cm_pinned_note_oom(struct cm_heap *heap, uint64_t bytes)
 
 	cm_lock_acquire(&pinned->lock);
 	if (!pinned->ring.row)
-		cm_cache_open_ring(cache, CM_TABLE_HOST_EVENT, 0, &pinned->ring);
+		cm_cache_open_ring(cache, CM_TABLE_HOST_EVENT, 0, 0, &pinned->ring);
 	cm_seq_begin(&pinned->row->seq);
 	pinned->row->num_host_ooms++;
 	/* How much more the driver could pin is not known. */
@@ -318,7 +318,7 @@ int cm_pinned_enter_locked(struct cm_heap *heap, uint64_t addr, uint64_t size, u
 	if (err)
 		return err;
 	if (!cache->pinned.ring.row)
-		cm_cache_open_ring(cache, CM_TABLE_HOST_EVENT, 0, &cache->pinned.ring);
+		cm_cache_open_ring(cache, CM_TABLE_HOST_EVENT, 0, 0, &cache->pinned.ring);
 	fill_rows(heap, s, b, addr, size);
 	segment = &cache->segment[s];
 	flags |= CM_SEGMENT_HOST | CM_SEGMENT_EXACT | kind << CM_SEGMENT_KIND_SHIFT |

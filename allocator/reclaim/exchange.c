@@ -10,6 +10,7 @@
 #include "allocator/state/pages.h"
 #include "allocator/state/report.h"
 #include "allocator/state/rows.h"
+#include "allocator/state/shards.h"
 #include "allocator/state/state.h"
 #include "stats/counters.h"
 #include "stats/summary.h"
@@ -72,7 +73,9 @@ static uint64_t choose_idle(const struct cm_cache *cache, uint64_t need, struct 
 struct exchange {
 	struct cm_heap *heap;
 	uint64_t bytes;
-	bool refused; /* by the driver */
+	bool refused;             /* by the driver */
+	struct cm_device *device; /* the shard whose idle segments return */
+	uint64_t given;           /* of others */
 };
 
 /* What may be reserved before idle segments return: as much as before, and more if blocks are not
@@ -80,7 +83,8 @@ struct exchange {
 static uint64_t may_reserve_locked(const struct exchange *exchange)
 {
 	const struct cm_heap *heap = exchange->heap;
-	const uint64_t most = heap->device->most_reserved;
+	const uint64_t most = atomic_load_explicit(&heap->device->first->most_reserved,
+						   memory_order_relaxed);
 	const uint64_t unsplit = heap->cache->exact ? cm_fragmentation_unsplit_most_locked(
 							      heap, exchange->bytes)
 						    : 0;
@@ -91,12 +95,11 @@ static uint64_t may_reserve_locked(const struct exchange *exchange)
 /* How much returns: what was refused; else the excess of what would be reserved. */
 static uint64_t missing_locked(const struct exchange *exchange)
 {
-	const uint64_t reserved = cm_device_reserved_locked(exchange->heap->device) +
-				  exchange->bytes;
+	const uint64_t reserved = cm_shards_reserved(exchange->heap->device) + exchange->bytes;
 	const uint64_t most = may_reserve_locked(exchange);
 
 	if (exchange->refused)
-		return exchange->bytes;
+		return exchange->bytes > exchange->given ? exchange->bytes - exchange->given : 0;
 	return reserved > most ? reserved - most : 0;
 }
 
@@ -110,9 +113,9 @@ static bool find_idle_locked(const struct exchange *exchange, struct idle *ret_i
 	if (!cm_heap_ctx(heap) || !missing)
 		return false;
 	/* For a program that only grows, the walk over all its segments is skipped. */
-	if (cm_summary_pool(heap->device->row, CM_POOL_LARGE).releasable < (int64_t)least)
+	if (cm_summary_pool(exchange->device->row, CM_POOL_LARGE).releasable < (int64_t)least)
 		return false;
-	list_idle_locked(heap->device, ret_idle);
+	list_idle_locked(exchange->device, ret_idle);
 	return choose_idle(heap->cache, missing, ret_idle) >= least && ret_idle->segments;
 }
 
@@ -120,13 +123,13 @@ static bool has_idle(const struct exchange *exchange)
 {
 	struct idle idle;
 
-	return CM_WITH_LOCK(&exchange->heap->device->lock, find_idle_locked(exchange, &idle));
+	return CM_WITH_LOCK(&exchange->device->lock, find_idle_locked(exchange, &idle));
 }
 
 /* Takes them out of the tables. Returns how many. */
 static uint32_t take_idle(const struct exchange *exchange, struct cm_pending_release *release)
 {
-	struct cm_device *device = exchange->heap->device;
+	struct cm_device *device = exchange->device;
 	struct idle idle;
 	uint32_t i;
 
@@ -139,11 +142,11 @@ static uint32_t take_idle(const struct exchange *exchange, struct cm_pending_rel
 	return idle.segments;
 }
 
-/* The reclaim lock is held. -EBUSY: outside of the gate. -EAGAIN: the device is busy. */
-static int give_idle(const struct exchange *exchange, bool device_is_idle)
+/* -EBUSY: outside of the gate. -EAGAIN: the device is busy. */
+static int give_idle_of_shard(struct exchange *exchange, bool device_is_idle)
 {
-	struct cm_device *device = exchange->heap->device;
-	struct cm_pending_release *release = device->exchanged;
+	struct cm_device *device = exchange->device;
+	struct cm_pending_release *release = device->first->exchanged;
 	uint64_t given = 0;
 	uint32_t i, n;
 	int err = 0;
@@ -161,27 +164,45 @@ static int give_idle(const struct exchange *exchange, bool device_is_idle)
 	}
 	if (given)
 		cm_device_count(device, CM_SCALAR_exchange_bytes, (int64_t)given);
+	exchange->given += given;
 	return 0;
+}
+
+/* The heap's own shard comes first. The reclaim lock is held. */
+static int give_idle(struct exchange *exchange, bool device_is_idle)
+{
+	struct cm_device *own = exchange->heap->device, *each;
+	int err;
+
+	exchange->device = own;
+	err = give_idle_of_shard(exchange, device_is_idle);
+	for (each = own->first; each && !err; each = cm_device_next_shard(each)) {
+		exchange->device = each;
+		if (each != own)
+			err = give_idle_of_shard(exchange, device_is_idle);
+	}
+	return err;
 }
 
 int cm_exchange(struct cm_heap *heap, uint64_t bytes, bool device_is_idle)
 {
-	const struct exchange exchange = {.heap = heap, .bytes = bytes};
+	struct exchange exchange = {.heap = heap, .bytes = bytes};
+	struct cm_lock *reclaim_lock = &heap->device->first->reclaim_lock;
 	struct cm_cache *cache = heap->cache;
 	int err;
 
 	/* An old driver can only be waited for without a limit. */
 	if (!(cache->plain || cache->exact) || cm_paged_serves(heap) || !cache->policy.exchange ||
-	    !cm_epoch_can_ask(cache) || !cm_lock_try(&heap->device->reclaim_lock))
+	    !cm_epoch_can_ask(cache) || !cm_lock_try(reclaim_lock))
 		return 0;
 	err = give_idle(&exchange, device_is_idle);
-	cm_lock_release(&heap->device->reclaim_lock);
+	cm_lock_release(reclaim_lock);
 	return err == -EBUSY ? err : 0;
 }
 
 int cm_exchange_refused(struct cm_heap *heap, uint64_t bytes)
 {
-	const struct exchange exchange = {.heap = heap, .bytes = bytes, .refused = true};
+	struct exchange exchange = {.heap = heap, .bytes = bytes, .refused = true};
 
 	return give_idle(&exchange, false);
 }

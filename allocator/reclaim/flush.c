@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocator/reclaim/flush.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #include "allocator/base/gate.h"
@@ -14,6 +15,15 @@
 
 #define PASSES 8 /* over a device, while others end contexts */
 
+bool cm_flush_has_cached(struct cm_device *first)
+{
+	struct cm_device *each = first;
+
+	while (each && !cm_device_has_cached(each))
+		each = cm_device_next_shard(each);
+	return each;
+}
+
 /* The reclaim lock is held. */
 static int flush_once(struct cm_device *device, uint64_t limit_ns, uint64_t *bytes)
 {
@@ -22,7 +32,7 @@ static int flush_once(struct cm_device *device, uint64_t limit_ns, uint64_t *byt
 	/* No work can touch these, whatever is under way. */
 	cm_paged_return_forgotten(device->cache);
 	err = cm_release_await_suspended(device, limit_ns) ? 0 : -EBUSY;
-	if (!err && cm_device_has_cached(device))
+	if (!err && cm_flush_has_cached(device))
 		err = cm_epoch_quiesces(device, limit_ns);
 	if (!err && !cm_epoch_wait_device(device, limit_ns))
 		err = -EBUSY;
@@ -30,13 +40,14 @@ static int flush_once(struct cm_device *device, uint64_t limit_ns, uint64_t *byt
 		*bytes += cm_release_free(device);
 	/* Waits for what other threads have taken out of the tables; the reclaim lock is not
 	 * held. */
-	if (!err && !cm_pending_releases_await(&device->releases, device->cache->ops, limit_ns))
+	if (!err && !cm_release_await_pending(device, limit_ns))
 		err = -EBUSY;
 	return err;
 }
 
 int cm_flush_device(struct cm_device *device, uint64_t limit_ns, uint64_t *bytes)
 {
+	assert(device->first == device);
 	const struct cm_cache *cache = device->cache;
 	const uint64_t end = cache->ops->now_ns() + limit_ns;
 	uint64_t suspensions;
@@ -60,7 +71,7 @@ uint64_t cm_cache_make_room_on(struct cm_cache *cache, uint32_t row)
 
 	if (!device || !cache->ops->gate_enter())
 		return 0;
-	if (cm_flush_device(device, CM_STUCK_NS, &bytes) != -EBUSY)
+	if (cm_flush_device(device->first, CM_STUCK_NS, &bytes) != -EBUSY)
 		cache->ops->gate_leave();
 	return bytes;
 }
@@ -69,7 +80,7 @@ uint64_t cm_cache_make_room(struct cm_cache *cache, uint64_t ctx)
 {
 	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
 
-	return heap ? cm_cache_make_room_on(cache, heap->device->index) : 0;
+	return heap ? cm_cache_make_room_on(cache, heap->device->first->index) : 0;
 }
 
 /* A segment all of whose blocks are free or will be. */
@@ -83,20 +94,18 @@ static bool is_returnable(struct cm_cache *cache, const struct cm_segment *segme
 	return true;
 }
 
-uint64_t cm_cache_returnable(struct cm_cache *cache, uint64_t ctx)
+static uint64_t returnable_of(struct cm_device *device)
 {
-	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+	struct cm_cache *cache = device->cache;
 	uint64_t bytes = 0;
 	uint32_t s, end;
 
-	if (!heap)
-		return 0;
-	cm_lock_acquire(&heap->device->lock);
+	cm_lock_acquire(&device->lock);
 	end = cm_rows_segments(cache);
 	for (s = 1; s < end; s++) {
 		const struct cm_segment *segment = &cache->segment[s];
 
-		if (!cm_segment_is_of(segment, heap->device) ||
+		if (!cm_segment_is_of(segment, device) ||
 		    cm_heap_is_suspended(cm_segment_heap(cache, segment)))
 			continue;
 		if (segment->flags & CM_SEGMENT_PAGED)
@@ -104,6 +113,17 @@ uint64_t cm_cache_returnable(struct cm_cache *cache, uint64_t ctx)
 		else if (is_returnable(cache, segment))
 			bytes += segment->size;
 	}
-	cm_lock_release(&heap->device->lock);
+	cm_lock_release(&device->lock);
+	return bytes;
+}
+
+uint64_t cm_cache_returnable(struct cm_cache *cache, uint64_t ctx)
+{
+	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
+	struct cm_device *each = heap ? heap->device : NULL;
+	uint64_t bytes = 0;
+
+	for (; each; each = cm_device_next_shard(each))
+		bytes += returnable_of(each);
 	return bytes;
 }

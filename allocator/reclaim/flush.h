@@ -5,16 +5,22 @@
 #ifndef CM_ALLOCATOR_RECLAIM_FLUSH_H
 #define CM_ALLOCATOR_RECLAIM_FLUSH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "allocator/state/state.h"
 
 /*
+ * Of all shards of the device, whose first one is given.
+ *
  * Waits for freed blocks, at most `limit_ns`, and returns every wholly free segment and page to the
  * driver; adds their bytes to *bytes. The gate is entered. -ETIME: work does not end within the
  * limit, and nothing was returned. -EBUSY: a capture has begun meanwhile, and the caller is outside
  * the gate.
  */
 CM_NODISCARD int cm_flush_device(struct cm_device *device, uint64_t limit_ns, uint64_t *bytes);
+
+/* Whether more is reserved than allocated, in any shard of the device. Takes their locks. */
+bool cm_flush_has_cached(struct cm_device *first);
 
 #endif

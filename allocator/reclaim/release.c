@@ -10,6 +10,7 @@
 #include "allocator/state/limit.h"
 #include "allocator/state/report.h"
 #include "allocator/state/rows.h"
+#include "allocator/state/shards.h"
 #include "stats/counters.h"
 
 #define BATCH 32 /* of 40 bytes, on the stack of the caller */
@@ -161,11 +162,34 @@ bool cm_release_await_suspended(struct cm_device *device, uint64_t limit_ns)
 	return true;
 }
 
+bool cm_release_await_pending(struct cm_device *device, uint64_t limit_ns)
+{
+	struct cm_device *each;
+
+	for (each = device->first; each; each = cm_device_next_shard(each))
+		if (!cm_pending_releases_await(&each->releases, each->cache->ops, limit_ns))
+			return false;
+	return true;
+}
+
+bool cm_release_has_pending(struct cm_device *device)
+{
+	struct cm_device *each = device->first;
+
+	while (each && !cm_pending_releases_exist(&each->releases))
+		each = cm_device_next_shard(each);
+	return each;
+}
+
 uint64_t cm_release_free(struct cm_device *device)
 {
 	const struct choice choice = {.wants = any, .cache = device->cache, .enough = UINT64_MAX};
+	uint64_t bytes = cm_paged_release(device);
+	struct cm_device *each;
 
-	return release_chosen(device, &choice) + cm_paged_release(device);
+	for (each = device->first; each; each = cm_device_next_shard(each))
+		bytes += release_chosen(each, &choice);
+	return bytes;
 }
 
 static uint64_t idle_tick(const struct cm_device *device, const struct cm_segment *segment)
@@ -239,9 +263,9 @@ static CM_NOINLINE int try_unreclaimed(struct cm_device *device)
 
 	atomic_store_explicit(&device->unreclaimed, false, memory_order_relaxed);
 	cm_paged_return_forgotten(device->cache);
-	if (cm_lock_try(&device->reclaim_lock)) {
+	if (cm_lock_try(&device->first->reclaim_lock)) {
 		err = release_all_unreclaimed(device);
-		cm_lock_release(&device->reclaim_lock);
+		cm_lock_release(&device->first->reclaim_lock);
 	}
 	if (err)
 		cm_device_note_unreclaimed(device);
@@ -299,21 +323,24 @@ int cm_release_aged(struct cm_heap *heap)
 	struct choice choice = {
 		.wants = large_and_aged, .cache = device->cache, .enough = UINT64_MAX};
 	const uint64_t allowed = cm_limit_bytes(device);
-	uint64_t limit, reserved, target, freed = 0, pass = 1;
+	uint64_t limit, reserved, target, freed = 0, pass;
+	struct cm_device *each;
 	int err;
 
 	if (!allowed || policy->garbage_collection_threshold <= 0)
 		return 0;
 	limit = (uint64_t)(policy->garbage_collection_threshold * (double)allowed);
-	reserved = CM_WITH_LOCK(&device->lock, cm_device_reserved_locked(device));
+	reserved = cm_shards_reserved(device);
 	if (reserved <= limit)
 		return 0;
 	err = cm_epoch_quiesces(device, CM_PATIENCE_NS);
 	if (err)
 		return err == -EBUSY ? err : 0;
 	target = reserved - limit;
-	while (freed < target && pass && average_age(device, &choice.limit))
-		freed += pass = release_chosen(device, &choice);
+	for (each = device->first; each; each = cm_device_next_shard(each))
+		for (pass = 1; freed < target && pass && average_age(each, &choice.limit);
+		     freed += pass)
+			pass = release_chosen(each, &choice);
 	cm_device_count(device, CM_SCALAR_gc_bytes, (int64_t)freed);
 	return 0;
 }

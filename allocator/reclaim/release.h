@@ -36,12 +36,19 @@ static inline uint64_t cm_release_suspensions(const struct cm_cache *cache)
  * capture is active, and the caller is outside the gate (cm_gate_enter). */
 CM_NODISCARD bool cm_release_await_suspended(struct cm_device *device, uint64_t limit_ns);
 
-/* Returns all wholly free segments of the device. Returns their bytes. */
+/* Waits until nothing of the device is on its way to the driver, of all its shards: see
+ * cm_pending_releases_await. */
+CM_NODISCARD bool cm_release_await_pending(struct cm_device *device, uint64_t limit_ns);
+
+/* Whether anything is. */
+bool cm_release_has_pending(struct cm_device *device);
+
+/* Returns all wholly free segments of the device, of all its shards. Returns their bytes. */
 uint64_t cm_release_free(struct cm_device *device);
 
 /*
- * Returns the segment that has been idle longest, of the wholly free ones of at most `most` bytes;
- * no pages. Returns its bytes, 0: there is none.
+ * Returns the segment of the shard that has been idle longest, of the wholly free ones of at most
+ * `most` bytes; no pages. Returns its bytes, 0: there is none.
  */
 uint64_t cm_release_idlest(struct cm_device *device, uint64_t most);
 

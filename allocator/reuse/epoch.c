@@ -269,7 +269,8 @@ static bool is_on_its_way(struct cm_device *device)
 	bool runs;
 
 	cm_lock_acquire(&device->cache->event_lock);
-	runs = !cm_fence_is_complete_event_locked(&device->probe, device) && !device->probe.broken;
+	runs = !cm_fence_is_complete_event_locked(&device->first->probe, device) &&
+	       !device->first->probe.broken;
 	cm_lock_release(&device->cache->event_lock);
 	return runs;
 }
@@ -281,10 +282,10 @@ static bool send_probe(struct cm_device *device)
 	bool sent;
 
 	cm_lock_acquire(&cache->event_lock);
-	cm_fence_fini_event_locked(&device->probe);
+	cm_fence_fini_event_locked(&device->first->probe);
 	sent = !cm_fence_is_possible(cache) ||
-	       cm_fence_record_probe_event_locked(device, &device->probe);
-	device->probe_ns = cache->ops->now_ns();
+	       cm_fence_record_probe_event_locked(device, &device->first->probe);
+	device->first->probe_ns = cache->ops->now_ns();
 	cm_lock_release(&cache->event_lock);
 	return sent;
 }
@@ -297,7 +298,7 @@ static int await_probe(struct cm_device *device, uint64_t limit_ns)
 	uint64_t backoff = CM_GATE_BACKOFF_NS;
 
 	while (is_on_its_way(device)) {
-		if (ops->now_ns() - device->probe_ns >= limit_ns)
+		if (ops->now_ns() - device->first->probe_ns >= limit_ns)
 			return -ETIME;
 		if (!cm_gate_backoff(ops, &backoff))
 			return -EBUSY;
@@ -310,14 +311,14 @@ int cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns)
 	bool sent;
 	int err;
 
-	assert(cm_lock_is_held(&device->reclaim_lock));
+	assert(cm_lock_is_held(&device->first->reclaim_lock));
 	/* An earlier probe that is not complete. */
 	err = await_probe(device, limit_ns);
 	if (err)
 		return err;
 	sent = send_probe(device);
 	err = await_probe(device, limit_ns);
-	return err || (sent && !device->probe.broken) ? err : -ETIME;
+	return err || (sent && !device->first->probe.broken) ? err : -ETIME;
 }
 
 void cm_epoch_suspend_event_locked(struct cm_cache *cache, struct cm_heap *heap)

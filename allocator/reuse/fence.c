@@ -77,7 +77,7 @@ static bool has_event_of(const struct cm_fence *fence, const struct cm_device *d
 {
 	uint32_t i = 0;
 
-	while (i < fence->events && fence->event[i].heap->device != device)
+	while (i < fence->events && fence->event[i].heap->device != device->first)
 		i++;
 	return i < fence->events;
 }
@@ -90,7 +90,7 @@ static void note_reach(const struct cm_fence *fence, struct cm_device *of,
 	const struct cm_device *by = slot->heap->device;
 
 	slot->reach = NULL;
-	if (of && of != by && !has_event_of(fence, by))
+	if (of && of->first != by && !has_event_of(fence, by))
 		slot->reach = cm_reach_open_event_locked(of, by, &slot->number);
 }
 
@@ -118,8 +118,9 @@ static int record_one(struct cm_fence *fence, struct cm_device *of, struct cm_he
 	return 0;
 }
 
-/* Nothing is recorded in a suspended context: a probe of a device leaves it out, and no other fence
- * is recorded then. A probe says nothing of submissions of other devices. */
+/* One event for each context. Nothing is recorded in a suspended context: a probe of a device
+ * leaves it out, and no other fence is recorded then. A probe says nothing of submissions of other
+ * devices. */
 static bool record(struct cm_cache *cache, struct cm_device *of, bool is_probe,
 		   struct cm_fence *fence)
 {
@@ -131,8 +132,9 @@ static bool record(struct cm_cache *cache, struct cm_device *of, bool is_probe,
 	assert(!fence->events);
 	for (i = 0; i < heaps; i++) {
 		heap = atomic_load_explicit(&cache->heap[i], memory_order_relaxed);
-		if (!heap->ctx || (is_probe && cm_heap_is_suspended(heap)) ||
-		    (of && heap->device != of && !cm_reach_has_event_locked(of, heap->device)))
+		if (!heap->ctx || !cm_heap_is_first(heap) ||
+		    (is_probe && cm_heap_is_suspended(heap)) ||
+		    (of && !cm_reach_has_event_locked(of, heap->device)))
 			continue;
 		err = cm_heap_is_suspended(heap) ? -EAGAIN
 						 : record_one(fence, is_probe ? NULL : of, heap);
@@ -225,7 +227,7 @@ bool cm_fence_is_device_done_event_locked(const struct cm_fence *fence, struct c
 
 	for (i = 0; i < fence->events; i++) {
 		slot = &fence->event[i];
-		if (slot->heap && slot->heap->device == device &&
+		if (slot->heap && slot->heap->device == device->first &&
 		    (cm_heap_is_suspended(slot->heap) || query(slot, device, true)))
 			return false;
 	}
@@ -237,6 +239,7 @@ bool cm_fence_begin_wait_event_locked(const struct cm_fence *fence, struct cm_he
 	uint32_t i = 0;
 
 	assert(cm_lock_is_held(&heap->cache->event_lock));
+	heap = heap->first;
 	while (i < fence->events && fence->event[i].heap != heap)
 		i++;
 	if (i == fence->events || fence->event[i].event == heap->seen_event ||
@@ -265,14 +268,15 @@ static void end_wait(struct cm_heap *heap, bool is_done)
 
 void cm_fence_wait_ungated(struct cm_heap *heap)
 {
+	struct cm_heap *first = heap->first;
 	/* Neither changes before the call has ended. */
-	const int err = heap->cache->ops->event_wait_ungated(cm_heap_ctx(heap),
-							     heap->awaited_event);
+	const int err = heap->cache->ops->event_wait_ungated(cm_heap_ctx(first),
+							     first->awaited_event);
 
 	cm_lock_acquire(&heap->cache->event_lock);
-	end_wait(heap, !err);
+	end_wait(first, !err);
 	cm_lock_release(&heap->cache->event_lock);
-	cm_heap_end_call(heap);
+	cm_heap_end_call(first);
 }
 
 bool cm_fence_order_event_locked(const struct cm_fence *fence, struct cm_heap *heap)
@@ -282,7 +286,7 @@ bool cm_fence_order_event_locked(const struct cm_fence *fence, struct cm_heap *h
 
 	assert(cm_lock_is_held(&heap->cache->event_lock));
 	for (i = 0; i < fence->events; i++)
-		if (fence->event[i].heap == heap)
+		if (fence->event[i].heap == heap->first)
 			err = heap->cache->ops->ctx_wait_event(heap->ctx, fence->event[i].event);
 	if (err)
 		fail(heap, err);
@@ -354,6 +358,8 @@ static int synchronize(const struct cm_device *device)
 	int err;
 
 	while ((heap = cm_device_next_heap(device, &at))) {
+		if (!cm_heap_is_first(heap))
+			continue;
 		err = cm_heap_is_suspended(heap) ? -EAGAIN
 						 : device->cache->ops->ctx_synchronize(heap->ctx);
 		fail(heap, err);
@@ -375,9 +381,10 @@ bool cm_fence_synchronize_event_locked(struct cm_cache *cache, struct cm_device 
 		return false;
 	for (i = 0; i < n; i++) {
 		device = cache->device[i];
-		if (of && !cm_reach_has_event_locked(of, device))
+		if (device->first != device || (of && !cm_reach_has_event_locked(of, device)))
 			continue;
-		reach = of && of != device ? cm_reach_open_event_locked(of, device, &number) : NULL;
+		reach = of && of->first != device ? cm_reach_open_event_locked(of, device, &number)
+						  : NULL;
 		if (synchronize(device))
 			return false;
 		if (reach)

@@ -9,7 +9,8 @@
 bool cm_reach_has_event_locked(const struct cm_device *device, const struct cm_device *by)
 {
 	assert(cm_lock_is_held(&device->cache->event_lock));
-	return by == device || cm_reach_is_open(&device->reach[by->index]) ||
+	return by->first == device->first ||
+	       cm_reach_is_open(&device->first->reach[by->first->index]) ||
 	       cm_device_is_shared(device);
 }
 
@@ -19,7 +20,7 @@ bool cm_reach_is_named_event_locked(const struct cm_device *device)
 
 	assert(cm_lock_is_held(&device->cache->event_lock));
 	for (i = 0; i < n; i++)
-		if (cm_reach_is_open(&device->reach[i]))
+		if (cm_reach_is_open(&device->first->reach[i]))
 			return true;
 	return false;
 }
@@ -35,7 +36,7 @@ bool cm_reach_is_alone_event_locked(const struct cm_heap *heap)
 	if (atomic_load_explicit(&device->cache->contexts, memory_order_relaxed) == 1)
 		return !(cm_heap_flags(heap) & CM_HEAP_SHARED);
 	while ((each = cm_device_next_heap(device, &at)))
-		if (each != heap || cm_heap_flags(each) & CM_HEAP_SHARED)
+		if (each->first != heap->first || cm_heap_flags(each) & CM_HEAP_SHARED)
 			return false;
 	return !cm_reach_is_named_event_locked(device);
 }
@@ -43,7 +44,7 @@ bool cm_reach_is_alone_event_locked(const struct cm_heap *heap)
 struct cm_reach *cm_reach_open_event_locked(struct cm_device *device, const struct cm_device *by,
 					    uint64_t *ret_number)
 {
-	struct cm_reach *reach = &device->reach[by->index];
+	struct cm_reach *reach = &device->first->reach[by->first->index];
 	/* In this order: where both are equal, no submission was under way when `ended` was read.
 	 * Acquire: the events of the caller come behind these submissions. */
 	const uint64_t ended = atomic_load_explicit(&reach->ended, memory_order_acquire);
@@ -69,9 +70,10 @@ void cm_reach_open_all_event_locked(struct cm_device *by)
 
 	assert(cm_lock_is_held(&cache->event_lock));
 	for (i = 0; i < n; i++) {
-		reach = &cache->device[i]->reach[by->index];
-		if (i == by->index)
+		if (cache->device[i]->first == by->first ||
+		    cache->device[i]->first != cache->device[i])
 			continue;
+		reach = &cache->device[i]->reach[by->first->index];
 		atomic_fetch_add_explicit(&reach->begun, 1, memory_order_relaxed);
 		atomic_fetch_add_explicit(&reach->ended, 1, memory_order_release);
 	}
@@ -88,7 +90,7 @@ void cm_reach_forget_context_event_locked(const struct cm_heap *gone)
 	const struct cm_heap *heap;
 
 	while ((heap = cm_device_next_heap(by, &at)))
-		if (heap != gone)
+		if (heap->first != gone->first)
 			return;
 	for (i = 0; i < n; i++) {
 		reach = cm_reach_open_event_locked(by->cache->device[i], by, &number);

@@ -23,7 +23,7 @@ struct cm_heap *cm_cache_find_heap(struct cm_cache *cache, uint64_t ctx)
 
 	for (i = 0; ctx && i < n; i++) {
 		heap = atomic_load_explicit(&cache->heap[i], memory_order_acquire);
-		if (CM_LIKELY(cm_heap_ctx(heap) == ctx))
+		if (CM_LIKELY(cm_heap_ctx(heap) == ctx) && CM_LIKELY(cm_heap_is_first(heap)))
 			return heap;
 	}
 	return NULL;

@@ -4,6 +4,7 @@
  */
 
 #include "allocator/cache.h"
+#include "allocator/state/shards.h"
 #include "allocator/state/state.h"
 
 /* A device that is added meanwhile has no memory as yet. */
@@ -14,7 +15,8 @@ void cm_cache_hold(struct cm_cache *cache) CM_UNCHECKED
 	cm_lock_acquire(&cache->pinned.lock);
 	cache->held = atomic_load(&cache->devices);
 	for (i = 0; i < cache->held; i++)
-		cm_lock_acquire(&cache->device[i]->lock);
+		if (cache->device[i]->first == cache->device[i])
+			cm_shards_stop(cache->device[i]);
 	cm_lock_acquire(&cache->tables);
 }
 
@@ -24,6 +26,7 @@ void cm_cache_resume(struct cm_cache *cache) CM_UNCHECKED
 
 	cm_lock_release(&cache->tables);
 	for (i = cache->held; i-- > 0;)
-		cm_lock_release(&cache->device[i]->lock);
+		if (cache->device[i]->first == cache->device[i])
+			cm_shards_resume(cache->device[i]);
 	cm_lock_release(&cache->pinned.lock);
 }

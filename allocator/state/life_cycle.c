@@ -75,10 +75,15 @@ void cm_heap_set_suspended_locked(struct cm_heap *heap, bool suspended)
 
 void cm_heap_set_dead_event_locked(struct cm_heap *heap, bool dead)
 {
+	struct cm_heap *each;
+	uint32_t at = 0;
+
 	assert(cm_lock_is_held(&heap->cache->event_lock));
 	if (cm_heap_is_dead(heap) == dead)
 		return;
-	cm_lock_acquire(&heap->device->lock);
-	change_locked(heap, dead ? CM_STATE_DEAD : CM_STATE_DRAINING);
-	cm_lock_release(&heap->device->lock);
+	while ((each = cm_heap_next_shard(heap, &at))) {
+		cm_lock_acquire(&each->device->lock);
+		change_locked(each, dead ? CM_STATE_DEAD : CM_STATE_DRAINING);
+		cm_lock_release(&each->device->lock);
+	}
 }

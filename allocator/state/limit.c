@@ -10,36 +10,37 @@ static bool fits(uint64_t taken, uint64_t bytes, uint64_t limit)
 
 bool cm_limit_take(struct cm_device *device, uint64_t bytes)
 {
-	uint64_t taken = atomic_load_explicit(&device->taken_bytes, memory_order_relaxed);
+	uint64_t taken = atomic_load_explicit(&device->first->taken_bytes, memory_order_relaxed);
 
 	do {
 		if (!fits(taken, bytes, cm_limit_bytes(device)))
 			return false;
-	} while (!atomic_compare_exchange_weak_explicit(&device->taken_bytes, &taken, taken + bytes,
-							memory_order_relaxed,
+	} while (!atomic_compare_exchange_weak_explicit(&device->first->taken_bytes, &taken,
+							taken + bytes, memory_order_relaxed,
 							memory_order_relaxed));
 	return true;
 }
 
 void cm_limit_note(struct cm_device *device, uint64_t bytes)
 {
-	atomic_fetch_add_explicit(&device->taken_bytes, bytes, memory_order_relaxed);
+	atomic_fetch_add_explicit(&device->first->taken_bytes, bytes, memory_order_relaxed);
 }
 
 void cm_limit_give(struct cm_device *device, uint64_t bytes)
 {
-	atomic_fetch_sub_explicit(&device->taken_bytes, bytes, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&device->first->taken_bytes, bytes, memory_order_relaxed);
 }
 
 bool cm_limit_refuses(const struct cm_device *device, uint64_t bytes)
 {
-	return !fits(atomic_load_explicit(&device->taken_bytes, memory_order_relaxed), bytes,
+	return !fits(atomic_load_explicit(&device->first->taken_bytes, memory_order_relaxed), bytes,
 		     cm_limit_bytes(device));
 }
 
 uint64_t cm_limit_exceeded(const struct cm_device *device)
 {
-	const uint64_t taken = atomic_load_explicit(&device->taken_bytes, memory_order_relaxed);
+	const uint64_t taken = atomic_load_explicit(&device->first->taken_bytes,
+						    memory_order_relaxed);
 	const uint64_t limit = cm_limit_bytes(device);
 
 	return limit && taken > limit ? taken - limit : 0;
@@ -85,7 +86,9 @@ void cm_cache_read_limit(struct cm_cache *cache, uint32_t row, uint64_t *ret_lim
 	const uint64_t limit = device ? cm_limit_bytes(device) : 0;
 
 	*ret_limit = limit ? limit : UINT64_MAX;
-	*ret_taken = device ? atomic_load_explicit(&device->taken_bytes, memory_order_relaxed) : 0;
+	*ret_taken = device ? atomic_load_explicit(&device->first->taken_bytes,
+						   memory_order_relaxed)
+			    : 0;
 }
 
 /* The lower of the two; 0: none. A limit of 0 bytes is stored as one byte. */
@@ -107,8 +110,8 @@ void cm_limit_apply_event_locked(struct cm_device *device)
 {
 	const struct cm_policy *policy = &device->cache->policy;
 
-	__atomic_store_n(&device->row->allowed_bytes, read_limit(policy, device->row->total_bytes),
-			 __ATOMIC_RELAXED);
+	__atomic_store_n(&device->row->allowed_bytes,
+			 read_limit(policy, device->first->row->total_bytes), __ATOMIC_RELAXED);
 }
 
 static void apply_to_all_event_locked(struct cm_cache *cache)

@@ -21,7 +21,7 @@
 /* Bytes that the process may take from the device; 0: any number. */
 static inline uint64_t cm_limit_bytes(const struct cm_device *device)
 {
-	return __atomic_load_n(&device->row->allowed_bytes, __ATOMIC_RELAXED);
+	return __atomic_load_n(&device->first->row->allowed_bytes, __ATOMIC_RELAXED);
 }
 
 /* Takes `bytes` from what the limit leaves. False: it leaves less, and nothing was taken. */

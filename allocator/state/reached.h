@@ -39,8 +39,8 @@ static inline bool cm_device_is_reached(const struct cm_device *device)
 	uint32_t i, n = atomic_load_explicit(&device->cache->devices, memory_order_acquire);
 
 	for (i = 0; i < n; i++)
-		if (i != device->index &&
-		    (cm_reach_is_open(&device->reach[i]) || cm_device_is_shared(device)))
+		if (device->cache->device[i]->first != device->first &&
+		    (cm_reach_is_open(&device->first->reach[i]) || cm_device_is_shared(device)))
 			return true;
 	return false;
 }

@@ -5,11 +5,12 @@
 
 #include "allocator/cache.h"
 #include "allocator/state/limit.h"
+#include "allocator/state/shards.h"
 #include "stats/counters.h"
 
 uint32_t cm_heap_device(const struct cm_heap *heap)
 {
-	return heap->device->index;
+	return heap->device->first->index;
 }
 
 int cm_cache_read_device(struct cm_cache *cache, uint32_t row, struct cm_device_row *ret_row)
@@ -18,33 +19,42 @@ int cm_cache_read_device(struct cm_cache *cache, uint32_t row, struct cm_device_
 
 	if (!device)
 		return -ENOENT;
-	cm_lock_acquire(&device->lock);
-	*ret_row = *device->row;
-	cm_lock_release(&device->lock);
+	cm_shards_read(device->first, ret_row);
 	return 0;
+}
+
+/* Resets all shards of the device at one moment. */
+static void reset(struct cm_cache *cache, uint32_t row, void (*reset_one)(struct cm_device *device))
+{
+	struct cm_device *device = cm_cache_device(cache, row), *each;
+
+	if (!device)
+		return;
+	cm_shards_stop(device->first);
+	for (each = device->first; each; each = cm_device_next_shard(each))
+		reset_one(each);
+	cm_shards_resume(device->first);
+}
+
+static void reset_peak(struct cm_device *device)
+{
+	cm_counters_reset_peak(device->row);
 }
 
 void cm_cache_reset_peak(struct cm_cache *cache, uint32_t row)
 {
-	struct cm_device *device = cm_cache_device(cache, row);
+	reset(cache, row, reset_peak);
+}
 
-	if (!device)
-		return;
-	cm_lock_acquire(&device->lock);
-	cm_counters_reset_peak(device->row);
-	cm_lock_release(&device->lock);
+static void reset_accumulated(struct cm_device *device)
+{
+	cm_counters_reset_accumulated(device->row);
+	device->reset = true;
 }
 
 void cm_cache_reset_accumulated(struct cm_cache *cache, uint32_t row)
 {
-	struct cm_device *device = cm_cache_device(cache, row);
-
-	if (!device)
-		return;
-	cm_lock_acquire(&device->lock);
-	cm_counters_reset_accumulated(device->row);
-	device->reset = true;
-	cm_lock_release(&device->lock);
+	reset(cache, row, reset_accumulated);
 }
 
 void cm_cache_read_host(struct cm_cache *cache, struct cm_host_row *ret_row)
@@ -139,7 +149,9 @@ bool cm_cache_may_have(struct cm_cache *cache, uint32_t row, uint64_t bytes)
 
 bool cm_cache_has_cached(struct cm_cache *cache, uint32_t row)
 {
-	struct cm_device *device = cm_cache_device(cache, row);
+	struct cm_device *each = cm_cache_device(cache, row);
 
-	return device && cm_device_has_cached(device);
+	while (each && !cm_device_has_cached(each))
+		each = cm_device_next_shard(each);
+	return each;
 }

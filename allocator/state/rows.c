@@ -72,12 +72,12 @@ uint32_t cm_rows_find_block_locked(struct cm_device *device, uint64_t addr)
 	return index;
 }
 
-void cm_cache_open_ring(struct cm_cache *cache, enum cm_table table, uint32_t index,
+void cm_cache_open_ring(struct cm_cache *cache, enum cm_table table, uint32_t index, uint32_t first,
 			struct cm_ring *ret_ring)
 {
 	const uint32_t rows = cache->region->header->table[table].ring;
 	const uint64_t events = atomic_load_explicit(&cache->events, memory_order_relaxed);
-	const bool on = table == CM_TABLE_EVENT ? events >> index & 1 : cache->pinned_events;
+	const bool on = table == CM_TABLE_EVENT ? events >> first & 1 : cache->pinned_events;
 
 	*ret_ring = (struct cm_ring){0};
 	if (!on || !rows || cm_region_commit(cache->region, table, (index + 1) * rows))

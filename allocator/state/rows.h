@@ -22,9 +22,9 @@ uint32_t cm_rows_segments(struct cm_cache *cache);
  * for any other address the segments are walked. The device's lock is held. */
 uint32_t cm_rows_find_block_locked(struct cm_device *device, uint64_t addr);
 
-/* Opens a ring if events are recorded. Without memory for it, its events are not recorded; that is
- * no failure. */
-void cm_cache_open_ring(struct cm_cache *cache, enum cm_table table, uint32_t index,
+/* Opens a ring, of a device row, if events are recorded of the device, whose first row is `first`.
+ * Without memory for it, its events are not recorded; that is no failure. */
+void cm_cache_open_ring(struct cm_cache *cache, enum cm_table table, uint32_t index, uint32_t first,
 			struct cm_ring *ret_ring);
 
 /* After so many rows a long walk over segments releases the lock for a moment: they take some tens

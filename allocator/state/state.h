@@ -122,7 +122,8 @@ enum cm_heap_state {
 /* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): by who reads and writes it */
 struct cm_heap {
 	struct cm_cache *cache;
-	struct cm_device *device;
+	struct cm_device *device; /* the shard, see struct cm_device */
+	struct cm_heap *first;    /* of the same context, in the first shard; changes with ctx */
 	struct cm_heap_row *row;
 	uint64_t ctx;   /* 0: not in use */
 	uint32_t index; /* in cache->heap and the heap table */
@@ -177,6 +178,14 @@ struct cm_heap {
 	_Atomic uint32_t calls; /* see cm_heap_begin_call_locked */
 };
 
+/* How a thread stops all shards of a device, see shards.c. */
+struct cm_turns {
+	_Atomic uint32_t taken;   /* (first) 1: a thread stops the shards, or is about to */
+	_Atomic uint32_t parked;  /* enum cm_parked */
+	bool stopped;             /* by the thread that has taken the turn */
+	struct cm_device_row sum; /* (first) of all rows, while they are stopped */
+};
+
 /* Memory that became idle in one span of time and has gone back, see decay.c. */
 struct cm_given {
 	uint64_t span;
@@ -186,15 +195,24 @@ struct cm_given {
 /* Segments given back for one, at most; see exchange.h. */
 #define CM_EXCHANGE_MAX 64
 
+/*
+ * A shard of a device: what one lock guards, with a row of its own in the region. A device has one
+ * shard until threads contend for it (shards.h). What is marked (first) is used in the first shard
+ * alone, by way of `first`.
+ */
 struct cm_device {
-	/* The first one counts. Alone in its cache line, since every launch writes it. */
+	/* (first) The first one counts. Alone in its cache line, since every launch writes it. */
 	_Alignas(64) uint64_t own_work[8];
 	struct cm_lock lock;
-	struct cm_lock
-		reclaim_lock;  /* one thread at a time returns memory, or retries after a failure */
+	/* (first) One thread at a time returns memory, or retries after a failure. */
+	struct cm_lock reclaim_lock;
 	struct cm_lock paging; /* one thread at a time moves pages, see paged.h */
 	/* Threads of other devices read it: not in a cache line that requests write. */
 	uint32_t index;
+	struct cm_device *first;              /* its first shard */
+	struct cm_device *_Atomic next_shard; /* of the device; once set it stays */
+	struct cm_turns turns;
+	_Atomic uint32_t chosen; /* (first) threads that have chosen a shard */
 	/* The ranges of its contexts' pages, NULL: none is reserved. */
 	struct cm_paged *paged[CM_POOL_COUNT];
 	bool has_forgotten; /* pages whose context is gone: they are mapped, and in no run */
@@ -208,25 +226,27 @@ struct cm_device {
 	uint32_t spare_block; /* unused block rows, by link_next */
 	struct cm_pending_releases releases;
 	struct cm_pending_release exchanged[CM_EXCHANGE_MAX]; /* guarded by the reclaim lock */
-	struct cm_fence
-		probe; /* see cm_epoch_quiesces; guarded by the event lock and the reclaim lock */
-	uint64_t probe_ns;      /* when it was recorded */
-	bool reset;             /* accumulated counters were reset: current != allocated - freed */
-	uint64_t batch_bytes;   /* an open epoch of so much is closed, see poll_policy.h */
-	uint64_t poll_bytes;    /* with so much pending any request may poll */
-	uint64_t gather_bytes;  /* may be pending without a poll, as the card has room */
-	uint64_t most_reserved; /* with a large segment; see exchange.h */
+	/* (first) See cm_epoch_quiesces; guarded by the event lock and the reclaim lock. */
+	struct cm_fence probe;
+	uint64_t probe_ns;     /* when it was recorded */
+	bool reset;            /* accumulated counters were reset: current != allocated - freed */
+	uint64_t batch_bytes;  /* an open epoch of so much is closed, see poll_policy.h */
+	uint64_t poll_bytes;   /* with so much pending any request may poll */
+	uint64_t gather_bytes; /* may be pending without a poll, as the card has room */
+	_Atomic uint64_t reserved;      /* (first) by all shards */
+	_Atomic uint64_t most_reserved; /* (first) with a large segment; see exchange.h */
 	uint64_t refused_at; /* reserved plus the request when the driver refused; 0: it has not */
 	uint64_t decay_tick; /* the clock's ticks at decay_ns, to tell how fast it goes */
 	uint64_t decay_ns;
 	struct cm_given given[CM_DECAY_SPANS]; /* guarded by the reclaim lock */
 	uint64_t given_decay_ns; /* the decay time of their spans; guarded by the reclaim lock */
-	uint64_t context_bytes;  /* see struct cm_oom_figures */
-	_Atomic uint64_t taken_bytes; /* from the driver, see limit.h; at least the counters of
-				       * reserved and uncached memory */
+	uint64_t context_bytes;  /* (first) see struct cm_oom_figures */
+	_Atomic uint64_t taken_bytes; /* (first) from the driver, see limit.h; at least the counters
+				       * of reserved and uncached memory */
 	_Atomic uint64_t failed_size; /* of the last request that failed for lack of memory */
 	_Atomic bool unreclaimed;     /* there may be work for cm_release_unreclaimed */
-	struct cm_reach reach[CM_DEVICES_MAX]; /* of its memory, by the row of the other device */
+	struct cm_reach
+		reach[CM_DEVICES_MAX]; /* (first) of its memory, by the other device's row */
 };
 
 struct cm_pinned {
@@ -309,7 +329,8 @@ struct cm_cache {
 	uint32_t segments;      /* segment rows ever used, row 0 included */
 	uint32_t spare_segment; /* unused segment rows, by `first` */
 
-	_Atomic uint32_t devices; /* rows in use; they only grow in number */
+	_Atomic uint32_t devices;      /* rows in use; they only grow in number */
+	_Atomic uint32_t first_shards; /* how many of them are first shards */
 	struct cm_device *device[CM_DEVICES_MAX];
 	uint32_t held;          /* devices of cm_cache_hold; guarded by the pinned memory's lock */
 	_Atomic uint32_t heaps; /* slots ever used */
@@ -433,8 +454,8 @@ static inline bool cm_heap_is_suspended(const struct cm_heap *heap)
 	       cm_heap_state(heap) == CM_STATE_DRAINING_SUSPENDED;
 }
 
-/* The next heap of the device that is in use, from slot *at on, NULL: there is none. Heaps come and
- * go unless the event lock is held. */
+/* The next heap of the device that is in use, of any of its shards, from slot *at on, NULL: there
+ * is none. Heaps come and go unless the event lock is held. */
 static inline struct cm_heap *cm_device_next_heap(const struct cm_device *device, uint32_t *at)
 {
 	const struct cm_cache *cache = device->cache;
@@ -443,10 +464,38 @@ static inline struct cm_heap *cm_device_next_heap(const struct cm_device *device
 
 	while (*at < heaps) {
 		heap = atomic_load_explicit(&cache->heap[(*at)++], memory_order_relaxed);
-		if (cm_heap_ctx(heap) && heap->device == device)
+		if (cm_heap_ctx(heap) && heap->device->first == device->first)
 			return heap;
 	}
 	return NULL;
+}
+
+/* The same for the heaps of one context, itself included. */
+static inline struct cm_heap *cm_heap_next_shard(const struct cm_heap *heap, uint32_t *at)
+{
+	const uint64_t ctx = cm_heap_ctx(heap->first);
+	struct cm_heap *each;
+
+	while ((each = cm_device_next_heap(heap->device, at)))
+		if (cm_heap_ctx(each) == ctx)
+			return each;
+	return NULL;
+}
+
+/* Whether it is the heap of its context in the first shard. */
+static inline bool cm_heap_is_first(const struct cm_heap *heap)
+{
+	return heap->device->first == heap->device;
+}
+
+static inline bool cm_device_has_shards(const struct cm_device *device)
+{
+	return atomic_load_explicit(&device->first->next_shard, memory_order_acquire) != NULL;
+}
+
+static inline struct cm_device *cm_device_next_shard(const struct cm_device *device)
+{
+	return atomic_load_explicit(&device->next_shard, memory_order_acquire);
 }
 
 /* The fence of the last ordered barrier; no events: all work before it is done. The event lock is

@@ -109,7 +109,7 @@ void cm_cache_await_place(struct cm_cache *cache, uint64_t addr, uint64_t bytes)
 		backoff(cache, &backoff_ns);
 }
 
-void cm_heap_drain(struct cm_heap *heap)
+static void drain_one(struct cm_heap *heap)
 {
 	enum cm_pool pool;
 
@@ -120,4 +120,13 @@ void cm_heap_drain(struct cm_heap *heap)
 		cm_device_note_unreclaimed(heap->device);
 	}
 	cm_lock_release(&heap->device->lock);
+}
+
+void cm_heap_drain(struct cm_heap *heap)
+{
+	struct cm_heap *each;
+	uint32_t at = 0;
+
+	while ((each = cm_heap_next_shard(heap, &at)))
+		drain_one(each);
 }

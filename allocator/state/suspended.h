@@ -21,7 +21,7 @@
  */
 static inline void cm_heap_begin_call_locked(struct cm_heap *heap)
 {
-	atomic_fetch_add_explicit(&heap->calls, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&heap->first->calls, 1, memory_order_relaxed);
 }
 
 /* The same if the context still has the heap, else false; waits while it is suspended. Takes the
@@ -37,12 +37,12 @@ int cm_heap_synchronize(struct cm_heap *heap);
  * reused, comes after the calls. */
 static inline void cm_heap_end_call(struct cm_heap *heap)
 {
-	atomic_fetch_sub_explicit(&heap->calls, 1, memory_order_release);
+	atomic_fetch_sub_explicit(&heap->first->calls, 1, memory_order_release);
 }
 
 static inline bool cm_heap_has_calls(const struct cm_heap *heap)
 {
-	return atomic_load_explicit(&heap->calls, memory_order_acquire) != 0;
+	return atomic_load_explicit(&heap->first->calls, memory_order_acquire) != 0;
 }
 
 /* Stops caching in the heap: see cm_cache_drain_heap. Takes the device's lock. */

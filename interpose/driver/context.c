@@ -31,7 +31,7 @@ void cm_context_note_error(CUresult res)
 static struct cm_heap *find_heap(struct cm_cache *cache, uint64_t ctx)
 {
 	(void)cm_thread_id();
-	cm_thread.heap = cm_cache_find_heap(cache, ctx);
+	cm_thread.heap = cm_cache_heap_of_thread(cache, ctx);
 	return cm_thread.heap;
 }
 

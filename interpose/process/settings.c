@@ -83,6 +83,18 @@ uint64_t cm_settings_bytes(uint64_t mib)
 	return mib == CM_UNLIMITED ? UINT64_MAX : mib << MIB_SHIFT;
 }
 
+/* No more than threads can run at the same moment, but to try them out. The processors of the
+ * machine count, as the calling thread may be bound to one of them. */
+static uint32_t count_shards(enum cm_shards shards)
+{
+	const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (shards == CM_SHARDS_ALWAYS)
+		return CM_SHARDS_MOST / 2;
+	return processors < 1 || processors > CM_SHARDS_MOST ? CM_SHARDS_MOST
+							     : (uint32_t)processors;
+}
+
 static void fill_policy(const struct cm_config *config, const struct cm_probe_environment *found,
 			struct cm_policy *policy)
 {
@@ -101,6 +113,8 @@ static void fill_policy(const struct cm_config *config, const struct cm_probe_en
 	policy->large_segment_size = cm_settings_bytes(config->large_segment_size_mb);
 	policy->garbage_collection_threshold = config->garbage_collection_threshold;
 	policy->exchange = config->exchange;
+	policy->shards = (enum cm_shards)config->shards;
+	policy->shards_most = count_shards(policy->shards);
 	policy->peer_processes = config->peer_processes;
 	policy->decay_ns = config->decay_seconds * NS_PER_SECOND;
 	policy->memory_fraction = config->per_process_memory_fraction;

@@ -71,6 +71,8 @@ VARIANTS = (
     (PAGES, f'{MACHINE},memory:64M', 'c1fp'),
     (PAGES, f'{MACHINE},memory:96M', 'c3fp'),
 )
+# Each thread uses a shard of its own from its first request on, as if it had contended for it.
+SHARDS = 'shards:always'
 # What the programs with commands are played under beside that: what is idle for a second goes back.
 DECAY = 'decay_seconds:1'
 SECONDS = 300  # for one run; only a program that hangs takes as long
@@ -92,6 +94,8 @@ def variant_of(seed):
         conf = f'{conf},sync:never'.lstrip(',')
     else:
         flags += 'hm'[seed // 2 % 2]
+    if CUT in conf and PAGES not in conf and seed // len(VARIANTS) % 4 in (1, 2):
+        conf = f'{conf},{SHARDS}'
     if seed // len(VARIANTS) % 2 == 0:
         return conf, plan, flags
     return f'{conf},{DECAY}'.lstrip(','), plan, f'{flags}l'
