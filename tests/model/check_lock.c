@@ -187,6 +187,6 @@ int main(void)
 		 "deadlock"},
 	};
 
-	model_thread_local(&cm_thread.locks, sizeof(cm_thread.locks));
+	model_thread_local(&cm_thread, sizeof(cm_thread));
 	return model_explore(scenarios, sizeof(scenarios) / sizeof(scenarios[0]));
 }

@@ -268,6 +268,11 @@ static bool explore(const struct model_scenario *scenario)
 	return ok;
 }
 
+bool model_is_local(uintptr_t at)
+{
+	return at >= (uintptr_t)local && at < (uintptr_t)local + local_bytes;
+}
+
 void model_thread_local(void *variable, size_t bytes)
 {
 	if (bytes > MODEL_LOCAL_BYTES)

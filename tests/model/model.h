@@ -32,7 +32,7 @@ struct model_scenario {
 int model_explore(const struct model_scenario *scenarios, size_t n);
 
 /* Gives each thread of the model a value of its own of this variable, zeroes at first: the threads
- * are one to the C library. One variable, of 64 bytes at most. */
+ * are one to the C library. One variable, of 128 bytes at most. */
 void model_thread_local(void *variable, size_t bytes);
 
 /* For scenarios: the run is not as it must be. Does not return. */

@@ -8,12 +8,14 @@
 #define STALE_MAX 2 /* reads of one old value in a row; then the newest is seen */
 #define GRANULES  4096u
 
-/* Who touched each eight bytes last, for plain accesses. */
+/* Who touched each byte last, by eights, for plain accesses. */
 static struct granule {
 	uintptr_t at;
 	uint64_t stamp;
-	unsigned writer;
-	uint32_t write_clock, read_clock[MODEL_THREADS];
+	struct byte {
+		unsigned writer;
+		uint32_t write_clock, read_clock[MODEL_THREADS];
+	} byte[8];
 } granules[GRANULES];
 static uint64_t stamp;
 
@@ -204,40 +206,53 @@ void model_learn_pending(void)
 	model_run.pendings = 0;
 }
 
-static void touch(uintptr_t at, size_t bytes, bool write)
+static void touch_byte(struct byte *byte, bool write)
 {
 	const struct view *view = &model_self()->view;
-	struct location *location;
-	struct granule *granule;
 	unsigned i;
 
-	/* The stacks are each thread's own, and so is errno. */
-	if (!model_run.running || at == (uintptr_t)&errno)
-		return;
+	if (byte->write_clock > view->clock[byte->writer] && byte->writer != model_run.current)
+		model_fail("a race: a plain access beside a store");
+	for (i = 0; write && i < model_run.threads; i++)
+		if (i != model_run.current && byte->read_clock[i] > view->clock[i])
+			model_fail("a race: a plain store beside a load");
+	if (write) {
+		byte->writer = model_run.current;
+		byte->write_clock = view->clock[model_run.current];
+	} else {
+		byte->read_clock[model_run.current] = view->clock[model_run.current];
+	}
+}
+
+/* The stacks are each thread's own, and so is errno. */
+static bool is_own(uintptr_t at)
+{
+	unsigned i;
+
 	for (i = 0; i < model_run.threads; i++)
 		if (at >= (uintptr_t)model_run.thread[i].stack &&
 		    at < (uintptr_t)model_run.thread[i].stack + MODEL_STACK_BYTES)
-			return;
-	location = published(at, bytes);
-	if (location) {
-		if (write) {
-			model_step();
-			model_run.pending[model_run.pendings++] = location;
-		}
+			return true;
+	return at == (uintptr_t)&errno || model_is_local(at);
+}
+
+static void touch(uintptr_t at, size_t bytes, bool write)
+{
+	struct granule *granule = NULL;
+	struct location *location;
+	uintptr_t end = at + bytes;
+
+	if (!model_run.running || is_own(at))
 		return;
+	location = published(at, bytes);
+	if (location && write) {
+		model_step();
+		model_run.pending[model_run.pendings++] = location;
 	}
-	granule = granule_of(at & ~UINT64_C(7));
-	if (granule->write_clock > view->clock[granule->writer] &&
-	    granule->writer != model_run.current)
-		model_fail("a race: a plain access beside a store");
-	for (i = 0; write && i < model_run.threads; i++)
-		if (i != model_run.current && granule->read_clock[i] > view->clock[i])
-			model_fail("a race: a plain store beside a load");
-	if (write) {
-		granule->writer = model_run.current;
-		granule->write_clock = view->clock[model_run.current];
-	} else {
-		granule->read_clock[model_run.current] = view->clock[model_run.current];
+	for (; !location && at < end; at++) {
+		if (!granule || !(at & 7))
+			granule = granule_of(at & ~UINT64_C(7));
+		touch_byte(&granule->byte[at & 7], write);
 	}
 }
 

@@ -15,7 +15,7 @@
 #define MODEL_LOCATIONS   48u
 #define MODEL_MESSAGES    512u
 #define MODEL_STACK_BYTES (64u * 1024)
-#define MODEL_LOCAL_BYTES 64u /* of a thread-local variable */
+#define MODEL_LOCAL_BYTES 128u /* of a thread-local variable */
 
 /* What a thread knows: of each location the oldest value that it can still see, of each thread how
  * far it has come. */
@@ -82,6 +82,8 @@ struct thread *model_self(void);
 void model_step_at(const struct location *loaded);
 /* Lets a thread go on that can, which may be the current one. */
 void model_schedule(void);
+/* Whether the address is in the variable that each thread has of its own. */
+bool model_is_local(uintptr_t at);
 
 /* model_memory.c */
 void model_join(struct view *view, const struct view *other);
