@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "allocator/base/thread.h"
 #include "tests/unit/fixture.h"
 
 #define BLOCKS_MAX 512
 #define STEPS_MAX  4096
+#define SHARDS     3
 #define MS         UINT64_C(1000000)
 
 struct held {
@@ -29,6 +31,7 @@ struct ops {
 	struct held gone; /* the last block given back */
 	bool failing;     /* a failure is planned, or a context is broken */
 	uint8_t without;  /* operations that are left out, and work that lasts forever */
+	bool shards;      /* each request comes from one of three threads that contend */
 	char *why;
 };
 
@@ -108,8 +111,20 @@ static int check_new(struct ops *ops, uint64_t addr, uint64_t bytes)
 	return 0;
 }
 
+/* The heap for a request in the context, of a thread that has a shard of its own. */
+static struct cm_heap *pick_heap(struct ops *ops, uint64_t ctx, uint8_t thread)
+{
+	if (!ops->shards)
+		return ops->heap[ctx - 1];
+	cm_thread.shard = thread % SHARDS + 1;
+	cm_thread.pauses = UINT32_MAX;
+	cm_thread.heap = cm_cache_heap_of_thread(ops->fixture.cache, ctx);
+	return cm_thread.heap;
+}
+
 static int do_alloc(struct ops *ops)
 {
+	const uint8_t thread = ops->left ? *ops->data / FAKE_CONTEXTS_MAX : 0;
 	uint64_t ctx = pick_context(ops), bytes = pick_size(ops), addr = 0;
 	int err;
 
@@ -118,7 +133,7 @@ static int do_alloc(struct ops *ops)
 		fake_capture(false);
 	if (!ctx || ops->fixture.driver.capturing || ops->count == BLOCKS_MAX)
 		return 0;
-	err = fixture_alloc(&ops->fixture, ops->heap[ctx - 1], bytes, &addr);
+	err = fixture_alloc(&ops->fixture, pick_heap(ops, ctx, thread), bytes, &addr);
 	if (err > 0 && err != CM_DRIVER_OUT_OF_MEMORY && !ops->failing)
 		return say(ops, "an error that the driver did not give", bytes, err);
 	if (err)
@@ -424,6 +439,7 @@ static void read_policy(struct ops *ops, struct cm_policy *policy)
 		policy->memory_fraction = 0.5;
 	if (more & 4)
 		policy->garbage_collection_threshold = 0.5;
+	policy->shards = CM_SHARDS_ALWAYS;
 	policy->decay_ns = more & 16 ? 50 * MS : 0;
 	policy->exchange = !(more & 32);
 	for (i = 0; more & 8 && i < CM_DIVISION_SLOTS; i++)
@@ -471,6 +487,10 @@ int ops_run(const uint8_t *data, size_t size, char why[OPS_WHY_BYTES])
 	read_policy(&ops, &policy);
 	params.limit_bytes = (how % 16 + 1) * 64 * MIB;
 	params.old_driver = how >> 4 == 0;
+	ops.shards = how & 32;
+	policy.shards_most = ops.shards ? SHARDS : 1;
+	cm_thread.shard = cm_thread.pauses = cm_thread.remote_frees = 0;
+	cm_thread.heap = NULL;
 	if (!fixture_open(&ops.fixture, &params))
 		return say(&ops, "no memory", 0, 0);
 	ops.fixture.driver.forgiving = true;
