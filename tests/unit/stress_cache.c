@@ -2,8 +2,8 @@
 /*
  * Threads that allocate, free their own and each other's blocks, launch, poll and trim, with the
  * referee watching: in one context, where barriers are laid, and over two devices, while a third
- * context comes and goes and the two are released without going; with driver allocations and with
- * pages. A plain program, since an assertion of the framework may not fail on another thread. TSan
+ * context comes and goes and the two are released without going; with driver allocations, with
+ * shards for the threads, and with pages. A plain program, since an assertion of the framework may not fail on another thread. TSan
  * is its best reader.
  */
 #include <errno.h>
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "allocator/base/thread.h"
 #include "tests/unit/fixture.h"
 
 #define THREADS 6
@@ -21,7 +22,6 @@
 /* Where threads leave blocks for each other. */
 static uint64_t place[PLACES];
 static struct fixture fixture;
-static struct cm_heap *heap[2];
 static uint64_t ctx[2];
 static uint32_t devices;
 static bool bare; /* no work and no referee, whose lock would order the threads */
@@ -52,13 +52,20 @@ static void free_block(uint64_t addr)
 		fail("a block could not be freed", err);
 }
 
+/* The heap on one of the devices, of the shard that the thread has chosen. */
+static struct cm_heap *heap_on(uint32_t on)
+{
+	cm_thread.heap = cm_cache_heap_of_thread(fixture.cache, ctx[on]);
+	return cm_thread.heap;
+}
+
 /* Allocates on one of the devices, works on it, and leaves it for whoever comes by. */
 static void step(uint64_t *random)
 {
 	uint32_t on = (uint32_t)next_random(random) % devices;
 	uint64_t bytes = random_size(random), addr = 0;
-	int err = bare ? cm_cache_alloc(fixture.cache, heap[on], bytes, &addr)
-		       : fixture_alloc(&fixture, heap[on], bytes, &addr);
+	int err = bare ? cm_cache_alloc(fixture.cache, heap_on(on), bytes, &addr)
+		       : fixture_alloc(&fixture, heap_on(on), bytes, &addr);
 
 	if (err && err != CM_DRIVER_OUT_OF_MEMORY && err != -EBUSY)
 		fail("a request failed", err);
@@ -77,7 +84,7 @@ static void show_one(uint64_t *random)
 	uint32_t on = (uint32_t)next_random(random) % devices;
 	uint64_t bytes = random_size(random), addr = 0;
 
-	if (cm_cache_alloc(fixture.cache, heap[on], bytes, &addr))
+	if (cm_cache_alloc(fixture.cache, heap_on(on), bytes, &addr))
 		return;
 	if (cm_cache_mark_exported(fixture.cache, addr))
 		fail("a block could not be shown", 0);
@@ -211,23 +218,25 @@ static void complain(void)
 		fail(complaint, 0);
 }
 
-static void run(uint32_t on_devices, bool on_pages)
+static void run(uint32_t on_devices, bool on_pages, enum cm_shards shards)
 {
+	struct cm_heap *heap;
 	struct cm_policy policy;
 	size_t i;
 
 	cm_policy_init(&policy);
 	policy.expandable_segments = on_pages;
+	policy.shards = shards;
+	policy.shards_most = 3;
 	policy.decay_ns = 20000000;
 	if (!fixture_open(&fixture, &(struct fixture_params){.policy = &policy,
 							     .limit_bytes = 512 * MIB,
 							     .events = 1024}))
 		abort();
 	devices = on_devices;
-	heap[0] = fixture.heap;
 	ctx[0] = fixture.ctx;
 	if (devices > 1)
-		ctx[1] = fixture_add_context(&fixture, 1, &heap[1]);
+		ctx[1] = fixture_add_context(&fixture, 1, &heap);
 	run_threads(devices > 1 ? 0 : 1);
 	complain();
 	for (i = 0; i < PLACES; i++) {
@@ -245,12 +254,17 @@ static void run(uint32_t on_devices, bool on_pages)
 
 int main(void)
 {
-	run(1, false);
-	run(2, false);
-	run(1, true);
-	run(2, true);
+	run(1, false, CM_SHARDS_OFF);
+	run(2, false, CM_SHARDS_OFF);
+	run(1, false, CM_SHARDS_ALWAYS);
+	run(2, false, CM_SHARDS_ALWAYS);
+	run(2, false, CM_SHARDS_AUTO);
+	run(1, true, CM_SHARDS_OFF);
+	run(2, true, CM_SHARDS_OFF);
 	bare = true;
-	run(2, false);
-	run(2, true);
+	run(2, false, CM_SHARDS_OFF);
+	run(1, false, CM_SHARDS_ALWAYS);
+	run(2, false, CM_SHARDS_AUTO);
+	run(2, true, CM_SHARDS_OFF);
 	return failures != 0;
 }
