@@ -56,6 +56,11 @@ static uint32_t next_number(struct cm_device *first)
 	return (turn + 1) % first->cache->policy.shards_most;
 }
 
+static bool is_own_shard(const struct cm_heap *heap)
+{
+	return cm_thread.shard && cm_shards_number_of(heap->device) == cm_thread.shard - 1;
+}
+
 static CM_NOINLINE struct cm_heap *choose(struct cm_heap *heap)
 {
 	struct cm_cache *cache = heap->cache;
@@ -67,7 +72,7 @@ static CM_NOINLINE struct cm_heap *choose(struct cm_heap *heap)
 		cm_thread.shard = next_number(heap->device->first) + 1;
 	else if (frees_of_others())
 		cm_thread.shard = 1;
-	if (cm_shards_number_of(heap->device) == cm_thread.shard - 1)
+	if (is_own_shard(heap))
 		return heap;
 	chosen = cm_create_shard_heap(heap->first, cm_thread.shard - 1);
 	if (chosen)
@@ -78,7 +83,7 @@ static CM_NOINLINE struct cm_heap *choose(struct cm_heap *heap)
 struct cm_heap *cm_shard_choose(struct cm_heap *heap)
 {
 	if (CM_LIKELY(cm_thread.pauses < PAUSES &&
-		      (heap->cache->policy.shards != CM_SHARDS_ALWAYS || cm_thread.shard)))
+		      (heap->cache->policy.shards != CM_SHARDS_ALWAYS || is_own_shard(heap))))
 		return heap;
 	return choose(heap);
 }
