@@ -111,6 +111,97 @@ static void a_reset_of_totals_leaves_the_present_and_the_peaks(void **state)
 	assert_family(CM_POOL_ALL, CM_STAT_SEGMENT, 5, 9, 2, 1);
 }
 
+/* The only row of a device lifts its peaks, and never asks for a larger part. */
+static void a_whole_row_passes_no_part(void **state)
+{
+	(void)state;
+	assert_false(cm_counters_raise(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 9));
+	assert_false(cm_counters_change(&row, CM_POOL_LARGE, CM_STAT_SEGMENT, 2));
+	assert_false(cm_counters_alloc(&row, CM_POOL_LARGE, 1024, 1000));
+	assert_false(cm_counters_lift_peaks(&row, CM_POOL_LARGE));
+	assert_family(CM_POOL_ALL, CM_STAT_SEGMENT, 11, 11, 11, 0);
+}
+
+static void be_part(int64_t small, int64_t large, int64_t all)
+{
+	row.flags |= CM_DEVICE_PART;
+	row.stat[CM_POOL_SMALL].peak[CM_STAT_SEGMENT] = small;
+	row.stat[CM_POOL_LARGE].peak[CM_STAT_SEGMENT] = large;
+	row.stat[CM_POOL_ALL].peak[CM_STAT_SEGMENT] = all;
+}
+
+static void a_part_is_passed_in_its_pool_or_in_all(void **state)
+{
+	(void)state;
+	be_part(4, 9, 10);
+	assert_false(cm_counters_raise(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 4));
+	assert_true(cm_counters_raise(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 1));
+	assert_false(cm_counters_change(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, -1));
+	assert_false(cm_counters_change(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 0));
+	assert_false(cm_counters_change(&row, CM_POOL_LARGE, CM_STAT_SEGMENT, 6));
+	assert_true(cm_counters_change(&row, CM_POOL_LARGE, CM_STAT_SEGMENT, 1));
+	/* What is passed is counted, and no part is lifted. */
+	assert_family(CM_POOL_SMALL, CM_STAT_SEGMENT, 4, 4, 5, 1);
+	assert_family(CM_POOL_LARGE, CM_STAT_SEGMENT, 7, 9, 7, 0);
+	assert_family(CM_POOL_ALL, CM_STAT_SEGMENT, 11, 10, 12, 1);
+}
+
+/* An allocation that passes the part of one of its five families alone. */
+static void an_allocation_passes_any_of_five_parts(void **state)
+{
+	static const enum cm_stat stats[] = {CM_STAT_ALLOCATION, CM_STAT_ALLOCATED_BYTES,
+					     CM_STAT_ACTIVE, CM_STAT_ACTIVE_BYTES,
+					     CM_STAT_REQUESTED_BYTES};
+	static const enum cm_pool pools[] = {CM_POOL_ALL, CM_POOL_SMALL};
+	size_t i, k;
+
+	(void)state;
+	for (k = 0; k < 2; k++)
+		for (i = 0; i <= 5; i++) {
+			memset(&row, 0, sizeof(row));
+			row.flags |= CM_DEVICE_PART;
+			memset(row.stat[CM_POOL_ALL].peak, 0x11, sizeof(row.stat[0].peak));
+			memset(row.stat[CM_POOL_SMALL].peak, 0x11, sizeof(row.stat[0].peak));
+			if (i < 5)
+				row.stat[pools[k]].peak[stats[i]] = i == 1 || i == 3 ? 1023
+								    : i == 4         ? 999
+										     : 0;
+			assert_int_equal(cm_counters_alloc(&row, CM_POOL_SMALL, 1024, 1000), i < 5);
+			assert_int_equal(cm_counters_lift_peaks(&row, CM_POOL_SMALL), 1);
+		}
+}
+
+static void a_segment_that_moves_leaves_the_sums(void **state)
+{
+	static struct cm_device_row to, sum, before;
+
+	(void)state;
+	memset(&to, 0, sizeof(to));
+	cm_counters_raise(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 3);
+	cm_counters_raise(&row, CM_POOL_SMALL, CM_STAT_RESERVED_BYTES, 300);
+	cm_counters_raise(&row, CM_POOL_LARGE, CM_STAT_SEGMENT, 1);
+	cm_counters_lower(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 1);
+	before = row;
+	cm_counters_move_segment(&row, &to, CM_POOL_SMALL, 100);
+	assert_family(CM_POOL_SMALL, CM_STAT_SEGMENT, 1, 2, 3, 1);
+	assert_family(CM_POOL_SMALL, CM_STAT_RESERVED_BYTES, 200, 200, 300, 0);
+	assert_family(CM_POOL_ALL, CM_STAT_SEGMENT, 2, 3, 4, 1);
+	assert_int_equal(to.stat[CM_POOL_SMALL].current[CM_STAT_SEGMENT], 1);
+	assert_int_equal(to.stat[CM_POOL_SMALL].peak[CM_STAT_RESERVED_BYTES], 100);
+	assert_int_equal(to.stat[CM_POOL_ALL].peak[CM_STAT_SEGMENT], 1);
+	/* Nothing was allocated or freed in either. */
+	assert_int_equal(cm_stat_read(&to, CM_POOL_ALL, CM_STAT_SEGMENT).allocated, 0);
+	assert_int_equal(cm_stat_read(&to, CM_POOL_ALL, CM_STAT_SEGMENT).freed, 0);
+	assert_int_equal(row.seq, before.seq + 2);
+	assert_int_equal(to.seq, 2);
+	sum = row;
+	cm_device_row_add(&sum, &to);
+	assert_memory_equal(sum.stat, before.stat, sizeof(sum.stat));
+	/* And back. */
+	cm_counters_move_segment(&to, &row, CM_POOL_SMALL, 100);
+	assert_memory_equal(row.stat, before.stat, sizeof(row.stat));
+}
+
 static void the_books_are_open_while_seq_is_odd(void **state)
 {
 	(void)state;
@@ -177,6 +268,10 @@ int main(void)
 		cmocka_unit_test_setup(a_change_is_one_raise_or_one_lowering_or_nothing, setup),
 		cmocka_unit_test_setup(a_reset_of_peaks_takes_all_of_them_to_the_present, setup),
 		cmocka_unit_test_setup(a_reset_of_totals_leaves_the_present_and_the_peaks, setup),
+		cmocka_unit_test_setup(a_whole_row_passes_no_part, setup),
+		cmocka_unit_test_setup(a_part_is_passed_in_its_pool_or_in_all, setup),
+		cmocka_unit_test_setup(an_allocation_passes_any_of_five_parts, setup),
+		cmocka_unit_test_setup(a_segment_that_moves_leaves_the_sums, setup),
 		cmocka_unit_test_setup(the_books_are_open_while_seq_is_odd, setup),
 		cmocka_unit_test(the_rows_of_a_device_add_up),
 		cmocka_unit_test(sums_of_rows_wrap),

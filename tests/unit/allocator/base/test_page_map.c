@@ -113,6 +113,68 @@ static void a_page_belongs_to_one_device_at_a_time(void **state)
 	assert_int_equal(cm_page_map_find(map, 63, BASE + 512), 0);
 }
 
+static void a_segment_moves_with_its_pages_and_blocks(void **state)
+{
+	struct cm_page_map *map = *state;
+	uint64_t addr;
+
+	assert_int_equal(cm_page_map_owner(map, BASE), CM_PAGE_NONE);
+	assert_int_equal(cm_page_map_add(map, BASE, 4 * MIB, 3, false), 0);
+	assert_int_equal(cm_page_map_add(map, BASE + 4 * MIB, 2 * MIB, 3, true), 0);
+	use(map, 7, BASE + MIB);
+	assert_int_equal(cm_page_map_move(map, BASE, 4 * MIB, 62), 0);
+	for (addr = BASE; addr < BASE + 4 * MIB; addr += MIB) {
+		assert_int_equal(cm_page_map_get(map, addr), 63);
+		assert_int_equal(cm_page_map_owner(map, addr), 63);
+	}
+	assert_int_equal(cm_page_map_owner(map, BASE - 1), CM_PAGE_NONE);
+	assert_int_equal(cm_page_map_owner(map, BASE + 4 * MIB), 4);
+	assert_int_equal(cm_page_map_find(map, 3, BASE + MIB), 0);
+	assert_int_equal(cm_page_map_find(map, 62, BASE + MIB), 7);
+	/* As its own from the start. */
+	assert_int_equal(cm_page_map_add(map, BASE, 512, 3, false), -EBUSY);
+	cm_page_map_remove(map, BASE, 4 * MIB);
+	assert_int_equal(cm_page_map_owner(map, BASE), CM_PAGE_NONE);
+	assert_int_equal(cm_page_map_get(map, BASE), 63);
+	assert_int_equal(cm_page_map_find(map, 62, BASE + MIB), 0);
+	/* There and back. */
+	assert_int_equal(cm_page_map_move(map, BASE + 4 * MIB, 2 * MIB, 0), 0);
+	assert_int_equal(cm_page_map_move(map, BASE + 4 * MIB, 2 * MIB, 3), 0);
+	assert_int_equal(cm_page_map_get(map, BASE + 4 * MIB), 4);
+}
+
+/* A page of which another segment has a part: nothing moves, whichever page it is. */
+static void a_segment_that_shares_a_page_stays(void **state)
+{
+	struct cm_page_map *map = *state;
+	uint64_t addr;
+
+	assert_int_equal(cm_page_map_add(map, BASE, 6 * MIB - 512, 0, false), 0);
+	assert_int_equal(cm_page_map_add(map, BASE + 6 * MIB - 512, 512, 0, true), 0);
+	assert_int_equal(cm_page_map_move(map, BASE, 6 * MIB - 512, 1), -EBUSY);
+	assert_int_equal(cm_page_map_move(map, BASE + 6 * MIB - 512, 512, 1), -EBUSY);
+	for (addr = BASE; addr < BASE + 6 * MIB; addr += MIB) {
+		assert_int_equal(cm_page_map_get(map, addr), 1);
+		assert_int_equal(cm_page_map_owner(map, addr), 1);
+	}
+	cm_page_map_remove(map, BASE + 6 * MIB - 512, 512);
+	assert_int_equal(cm_page_map_move(map, BASE, 6 * MIB - 512, 1), 0);
+	assert_int_equal(cm_page_map_owner(map, BASE + 5 * MIB), 2);
+}
+
+/* Where it is not known any more which device had the address, all are asked. */
+static void a_mixed_page_stays_mixed(void **state)
+{
+	struct cm_page_map *map = *state;
+
+	assert_int_equal(cm_page_map_add(map, BASE, 2 * MIB, 0, false), 0);
+	cm_page_map_remove(map, BASE, 2 * MIB);
+	assert_int_equal(cm_page_map_add(map, BASE, 2 * MIB, 1, false), 0);
+	assert_int_equal(cm_page_map_move(map, BASE, 2 * MIB, 2), 0);
+	assert_int_equal(cm_page_map_get(map, BASE), CM_PAGE_MIXED);
+	assert_int_equal(cm_page_map_owner(map, BASE), 3);
+}
+
 static void only_a_block_in_use_is_found_and_by_its_start_alone(void **state)
 {
 	struct cm_page_map *map = *state;
@@ -243,6 +305,9 @@ int main(void)
 		MAP(an_unknown_address_is_nobodys),
 		MAP(every_page_of_a_range_names_its_device),
 		MAP(a_page_belongs_to_one_device_at_a_time),
+		MAP(a_segment_moves_with_its_pages_and_blocks),
+		MAP(a_segment_that_shares_a_page_stays),
+		MAP(a_mixed_page_stays_mixed),
 		MAP(only_a_block_in_use_is_found_and_by_its_start_alone),
 		MAP(large_blocks_are_found_also_once_small_ones_share_their_page),
 		MAP(cells_go_with_their_segments),
