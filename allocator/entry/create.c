@@ -244,7 +244,7 @@ static void open_heap(struct cm_heap *heap, struct cm_heap *first,
 	heap->row->context_id = info->id;
 	heap->row->device = heap->device->index;
 	heap->row->epoch_open = heap->epochs.open.number;
-	if (heap->cache->policy.reached || info->open_to)
+	if (heap->cache->policy.reached || info->open_to || cm_heap_flags(first) & CM_HEAP_SHARED)
 		heap->row->flags = CM_HEAP_SHARED;
 	cm_heap_begin_locked(heap);
 	heap->open_to = info->open_to;
