@@ -3,8 +3,8 @@
  * Threads that allocate, free their own and each other's blocks, launch, poll and trim, with the
  * referee watching: in one context, where barriers are laid, and over two devices, while a third
  * context comes and goes and the two are released without going; with driver allocations, with
- * shards for the threads, and with pages. A plain program, since an assertion of the framework may not fail on another thread. TSan
- * is its best reader.
+ * shards for the threads, and with pages. A plain program, since an assertion of the framework may
+ * not fail on another thread. TSan is its best reader.
  */
 #include <errno.h>
 #include <pthread.h>
