@@ -238,6 +238,7 @@ static const char *const elsewhere[][2] = {
 	{"oom_report", "surface_oom"},
 	{"peer_processes", "surface_peer_processes"},
 	{"decay_seconds", "surface_peer_processes"},
+	{"shards", "surface_shards"},
 };
 
 static const struct effect *find_effect(const char *option)
