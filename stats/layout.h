@@ -115,7 +115,7 @@ struct cm_device_row {
 	struct cm_stat4 other_bytes[CM_UNCACHED_ROOM];
 	struct cm_stat4 other_count[CM_UNCACHED_ROOM];
 	uint32_t first_shard; /* row + 1 of the device's first shard; 0: this is the first */
-	uint32_t stops;       /* of the first shard: odd while one thread holds all shards still */
+	uint32_t stops;       /* of the first shard: odd while counters move between the shards */
 };
 
 #define CM_DEVICE_USED      1u /* the row is filled */

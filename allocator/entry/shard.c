@@ -122,7 +122,9 @@ static bool move_locked(struct cm_heap *from, struct cm_heap *to, uint32_t index
 	__atomic_store_n(&segment->device, to->device->index, __ATOMIC_RELAXED);
 	block->age = to->searches[pool];
 	cm_bins_insert(&to->bins[pool], index);
+	cm_shards_begin_move_locked(to->device->first);
 	cm_counters_move_segment(from->device->row, to->device->row, pool, (int64_t)segment->size);
+	cm_shards_end_move_locked(to->device->first);
 	cm_fragmentation_note_reserved_locked(from);
 	cm_fragmentation_note_reserved_locked(to);
 	return true;

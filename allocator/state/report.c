@@ -31,8 +31,10 @@ static void reset(struct cm_cache *cache, uint32_t row, void (*reset_one)(struct
 	if (!device)
 		return;
 	cm_shards_stop(device->first);
+	cm_shards_begin_move_locked(device->first);
 	for (each = device->first; each; each = cm_device_next_shard(each))
 		reset_one(each);
+	cm_shards_end_move_locked(device->first);
 	cm_shards_resume(device->first);
 }
 

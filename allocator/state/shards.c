@@ -109,6 +109,7 @@ static void adjust_all(struct cm_device *first)
 	uint32_t pool, stat, shards = 0;
 	struct cm_device *each;
 
+	cm_shards_begin_move_locked(first);
 	for (each = first; each; each = cm_device_next_shard(each)) {
 		begin_change(each->row, !each->turns.stopped);
 		shards++;
@@ -118,6 +119,7 @@ static void adjust_all(struct cm_device *first)
 			adjust(first, shards, pool, stat);
 	for (each = first; each; each = cm_device_next_shard(each))
 		end_change(each->row, !each->turns.stopped);
+	cm_shards_end_move_locked(first);
 }
 
 /* Tries to stop the shards that are not stopped. Returns how many are parked instead. */

@@ -35,6 +35,18 @@ struct cm_heap *cm_shards_find_heap(struct cm_heap *first, uint32_t number);
 void cm_shards_stop(struct cm_device *first);
 void cm_shards_resume(struct cm_device *first);
 
+/* Counters move from one shard to another, or change in all at one moment: readers outside the
+ * process wait for the end. All shards are stopped. */
+static inline void cm_shards_begin_move_locked(struct cm_device *first)
+{
+	cm_seq_begin(&first->row->stops);
+}
+
+static inline void cm_shards_end_move_locked(struct cm_device *first)
+{
+	cm_seq_end(&first->row->stops);
+}
+
 /* A counter of the shard has passed its part of a peak (cm_counters_raise). Its lock is held, its
  * counters are being changed. On return the parts are adjusted. */
 CM_COLD void cm_shards_trade_locked(struct cm_device *device);
