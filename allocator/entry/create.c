@@ -311,8 +311,12 @@ static void fill_shard_row(struct cm_device_row *row, const struct cm_device *fi
 
 static struct cm_device *add_shard_event_locked(struct cm_cache *cache, struct cm_device *first)
 {
-	struct cm_device *device = map_device(cache, first), *last = first;
+	struct cm_device *device, *last = first;
 
+	/* The other half of the rows is for devices that come later. */
+	if (atomic_load_explicit(&cache->devices, memory_order_relaxed) >= CM_DEVICES_MAX / 2)
+		return NULL;
+	device = map_device(cache, first);
 	if (!device)
 		return NULL;
 	cm_counters_begin(device->row);
