@@ -28,9 +28,11 @@ static const char *spell_moment(const struct cm_saved *saved, char *text, size_t
 		(void)snprintf(text, bytes, "the process held still for %.3f ms",
 			       (double)saved->hold_ns / 1e6);
 	else
-		(void)snprintf(text, bytes, "%s",
-			       saved->moment == CM_MOMENT_STILL ? "the process was not held"
-								: "not of one moment");
+		(void)snprintf(
+			text, bytes, "%s",
+			saved->moment == CM_MOMENT_STILL
+				? "nothing changed while it was copied"
+				: "not of one moment: the process did not answer, and ran on");
 	return text;
 }
 
