@@ -138,19 +138,32 @@ static inline bool cm_counters_change(struct cm_device_row *row, enum cm_pool po
 	return false;
 }
 
+/* The driver has just been asked how much of the device is free. `first`: the row of its first
+ * shard. */
+static inline void cm_counters_note_free(struct cm_device_row *first, uint64_t bytes,
+					 uint64_t now_ns)
+{
+	__atomic_store_n(&first->free_bytes, bytes, __ATOMIC_RELAXED);
+	__atomic_store_n(&first->free_seen_ns, now_ns, __ATOMIC_RELAXED);
+}
+
 /*
  * Keeps free_bytes current without a call of the driver: the process has just taken `bytes` from
- * the driver, or returned them (less than 0).
+ * the driver, or returned them (less than 0). `first`: the row of the device's first shard. Its
+ * lock need not be held: another shard may have taken them, and the word stands for itself.
  */
-static inline void cm_counters_note_driver_use(struct cm_device_row *row, int64_t bytes)
+static inline void cm_counters_note_driver_use(struct cm_device_row *first, int64_t bytes)
 {
-	const int64_t left = (int64_t)row->free_bytes - bytes;
+	uint64_t free_bytes = __atomic_load_n(&first->free_bytes, __ATOMIC_RELAXED), left;
 
-	if (!row->free_seen_ns)
+	if (!__atomic_load_n(&first->free_seen_ns, __ATOMIC_RELAXED))
 		return;
-	row->free_bytes = left > 0 ? (uint64_t)left : 0;
-	if (row->free_bytes > row->total_bytes)
-		row->free_bytes = row->total_bytes;
+	do {
+		left = (int64_t)free_bytes > bytes ? free_bytes - (uint64_t)bytes : 0;
+		if (left > first->total_bytes)
+			left = first->total_bytes;
+	} while (!__atomic_compare_exchange_n(&first->free_bytes, &free_bytes, left, true,
+					      __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 }
 
 static inline void cm_stat4_raise(struct cm_stat4 *stat, int64_t n)

@@ -144,7 +144,7 @@ static void count_new_segment(struct cm_heap *heap, const struct cm_segment *seg
 				    (int64_t)segment->size);
 	if (passed)
 		cm_shards_trade_locked(device);
-	cm_counters_note_driver_use(device->row, (int64_t)segment->size);
+	cm_counters_note_driver_use(device->first->row, (int64_t)segment->size);
 	note_reserved(device, segment);
 	if (segment->size >= heap->cache->policy.max_split_size)
 		cm_stat4_raise(&device->row->stat1[CM_STAT1_OVERSIZE_SEGMENTS], 1);
@@ -207,7 +207,7 @@ void cm_heap_remove_segment_locked(struct cm_cache *cache, uint32_t s)
 	cm_counters_lower(device->row, pool, CM_STAT_SEGMENT, 1);
 	cm_counters_lower(device->row, pool, CM_STAT_RESERVED_BYTES, (int64_t)segment->size);
 	(void)cm_shards_add_reserved(device, -(int64_t)segment->size);
-	cm_counters_note_driver_use(device->row, -(int64_t)segment->size);
+	cm_counters_note_driver_use(device->first->row, -(int64_t)segment->size);
 	if (segment->size >= cache->policy.max_split_size && !(segment->flags & CM_SEGMENT_PAGED))
 		cm_stat4_lower(&device->row->stat1[CM_STAT1_OVERSIZE_SEGMENTS], 1);
 	cm_counters_count(device->row, CM_SCALAR_num_device_free, 1);

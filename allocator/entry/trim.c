@@ -53,8 +53,7 @@ static void ask_free_bytes(struct cm_heap *heap)
 		return;
 	cm_lock_acquire(&heap->device->lock);
 	cm_counters_begin(row);
-	row->free_bytes = free_bytes;
-	row->free_seen_ns = heap->cache->ops->now_ns();
+	cm_counters_note_free(row, free_bytes, heap->cache->ops->now_ns());
 	cm_counters_end(row);
 	cm_lock_release(&heap->device->lock);
 }

@@ -124,10 +124,8 @@ static void count_failure_locked(const struct failure *failure,
 	struct cm_cache *cache = device->cache;
 
 	cm_counters_begin(device->row);
-	if (free_seen) {
-		device->row->free_bytes = free_bytes;
-		device->row->free_seen_ns = cache->ops->now_ns();
-	}
+	if (free_seen)
+		cm_counters_note_free(device->row, free_bytes, cache->ops->now_ns());
 	cm_counters_count(device->row, failure->sum, 1);
 	cm_counters_count(device->row, CM_SCALAR_num_oom_rejections, attempt->capped);
 	oom->stack = cm_thread.stack;

@@ -34,7 +34,7 @@ static void count_mapping(struct cm_heap *heap, enum cm_pool pool, enum cm_actio
 	cm_counters_change(device->row, pool, CM_STAT_SEGMENT, segments);
 	cm_counters_change(device->row, pool, CM_STAT_RESERVED_BYTES, change);
 	(void)cm_shards_add_reserved(device, change);
-	cm_counters_note_driver_use(device->row, change);
+	cm_counters_note_driver_use(device->first->row, change);
 	cm_counters_change(device->row, pool, CM_STAT_INACTIVE_SPLIT, split->pieces);
 	cm_counters_change(device->row, pool, CM_STAT_INACTIVE_SPLIT_BYTES, split->bytes);
 	cm_counters_count(device->row,

@@ -99,7 +99,7 @@ void cm_cache_count_uncached(struct cm_cache *cache, uint32_t row, enum cm_uncac
 	}
 	/* Managed memory may leave the device, and a pool may keep what is freed to it. */
 	if (kind != CM_UNCACHED_MANAGED && kind != CM_UNCACHED_ASYNC)
-		cm_counters_note_driver_use(device->row, bytes);
+		cm_counters_note_driver_use(device->first->row, bytes);
 	cm_device_note_locked(device, bytes >= 0 ? CM_ACTION_OUTSIDE_ALLOC : CM_ACTION_OUTSIDE_FREE,
 			      (enum cm_pool)kind, 0, cm_thread.stack, cm_cache_tick(cache), key,
 			      (uint64_t)(bytes >= 0 ? bytes : -bytes));

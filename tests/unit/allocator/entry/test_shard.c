@@ -101,6 +101,28 @@ static void a_thread_that_frees_memory_of_others_returns_to_the_first_shard(void
 	assert_int_equal(cm_shards_number_of(cm_thread.heap->device), 0);
 }
 
+/* What a later shard takes from the driver is free no more on the device. */
+static void free_memory_is_that_of_the_device(void **state)
+{
+	struct fixture *f = open_limit(4 * BLOCK);
+	const struct cm_device_row *row = f->heap->device->row;
+	uint64_t addr;
+
+	(void)state;
+	fake_advance(MS);
+	case_settle(f); /* asks the driver */
+	assert_int_equal(row->free_bytes, 4 * BLOCK);
+	addr = get_of(f, 1, BLOCK);
+	assert_int_equal(row->free_bytes, 3 * BLOCK);
+	(void)get_of(f, 0, 2 * BLOCK);
+	assert_int_equal(row->free_bytes, BLOCK);
+	case_put(f, addr);
+	case_settle(f);
+	assert_int_equal(cm_cache_trim(f->cache, UINT32_MAX, NULL), 0);
+	assert_int_equal(row->free_bytes, 2 * BLOCK);
+	close_shards(f);
+}
+
 static void what_needs_one_lock_has_one_shard(void **state)
 {
 	struct cm_policy policy[6];
@@ -391,6 +413,7 @@ int main(void)
 		shard_case(threads_take_shards_by_turns),
 		cmocka_unit_test(only_a_thread_that_waits_often_leaves_the_first_shard),
 		shard_case(a_thread_that_frees_memory_of_others_returns_to_the_first_shard),
+		cmocka_unit_test(free_memory_is_that_of_the_device),
 		cmocka_unit_test(what_needs_one_lock_has_one_shard),
 		shard_case(a_thread_without_room_for_a_shard_stays),
 		shard_case(an_idle_segment_moves_to_the_shard_that_needs_it),
