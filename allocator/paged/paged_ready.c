@@ -38,7 +38,7 @@ static int take_or_cut_locked(const struct cm_paged_request *request, uint32_t i
 		.pages = pages,
 		.left = cm_paged_run_before(request->paged, pages.first),
 		.right = cm_paged_run_at(request->paged, pages.first + pages.count),
-		.most = pages.count,
+		.most = cm_paged_pages_of(request->size),
 		.end = end,
 	};
 	return -EINPROGRESS;

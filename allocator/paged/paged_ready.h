@@ -5,8 +5,8 @@
  *
  * A handle returns to the driver as a whole, so a block on a small part of a large one would keep
  * all of it. If the end of a request would divide a larger handle than fragmentation.h lets it, the
- * handle returns, and three take its place: up to the page in which the request ends, that page,
- * and what is behind. That needs a handle that is idle: if it is not, the request divides it.
+ * handle returns, and others take its place, no larger than the request; the page in which it ends
+ * has one of its own. That needs a handle that is idle: if it is not, the request divides it.
  *
  * The caller holds the paging lock, no other one. Both call the driver, and wait for nothing.
  */

@@ -6,7 +6,9 @@
  * are large on a card with room, and small on a card without. Measured in docs/decisions/pages.md.
  */
 #define HANDLES_MOST 128 /* of a request */
-#define ROOM_SHARE   512 /* fewer of them, if each is at most 1/512 of the room */
+/* Fewer of them, if each has at most 4 pages for every 4 GiB of room: 1/512 of it. */
+#define ROOM_PAGES 4
+#define ROOM_STEP  (UINT64_C(512) * ROOM_PAGES * CM_PAGED_PAGE)
 
 void cm_paged_note_use_locked(struct cm_paged *paged, uint64_t addr, uint64_t bytes, uint64_t tick)
 {
@@ -20,7 +22,7 @@ void cm_paged_note_use_locked(struct cm_paged *paged, uint64_t addr, uint64_t by
 uint32_t cm_paged_handle_pages(uint32_t pages, uint64_t room)
 {
 	const uint32_t least = (pages + HANDLES_MOST - 1) / HANDLES_MOST;
-	const uint64_t share = room / CM_PAGED_PAGE / ROOM_SHARE;
+	const uint64_t share = room / ROOM_STEP * ROOM_PAGES;
 
 	return share < least ? least : share < pages ? (uint32_t)share : pages;
 }

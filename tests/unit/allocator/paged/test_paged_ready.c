@@ -47,10 +47,19 @@ static void handles_are_as_large_as_the_room_lets_them(void **state)
 		uint64_t room;
 		uint32_t most;
 	} cases[] = {
-		{1, 0, 1},          {128, 0, 1},       {129, 0, 2},
-		{1280, 0, 10},      {1, 64 * GIB, 1},  {64, 64 * GIB, 64},
-		{65, 64 * GIB, 64}, {8192, GIB, 64},   {8193, 64 * GIB, 65},
-		{100, GIB, 1},      {100, 2 * GIB, 2}, {100, 3 * GIB - 1, 2},
+		{1, 0, 1},
+		{128, 0, 1},
+		{129, 0, 2},
+		{1280, 0, 10},
+		{1, 64 * GIB, 1},
+		{64, 64 * GIB, 64},
+		{65, 64 * GIB, 64},
+		{8192, GIB, 64},
+		{8193, 64 * GIB, 65},
+		{100, 4 * GIB - 1, 1},
+		{100, 4 * GIB, 4},
+		{3, 4 * GIB, 3},
+		{100, 8 * GIB - 1, 4},
 	};
 	size_t i;
 
@@ -81,8 +90,8 @@ static void a_handle_that_a_request_would_divide_is_replaced(void **state)
 	case_put(f, large);
 	case_settle(f);
 	assert_int_equal(case_get(f, 7 * MIB), large);
-	/* Of 3 pages, 1 and 46. */
-	assert_int_equal(created(f), 1 + 3);
+	/* Of 3 pages, 1, 11 times 4, and 2. */
+	assert_int_equal(created(f), 1 + 14);
 	assert_int_equal(f->driver.called[FAKE_PAGE_UNMAP], 1);
 	assert_current(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES, 100 * MIB);
 	assert_sound(f);
@@ -185,7 +194,7 @@ static void a_context_divides_what_another_one_has_freed(void **state)
 	case_settle(f);
 	assert_int_equal(fixture_alloc(f, heap, 7 * MIB, &addr), 0);
 	assert_in_range(addr, large, large + 93 * MIB);
-	assert_int_equal(created(f), 1 + 3);
+	assert_int_equal(created(f), 1 + 14);
 	assert_int_equal(trimmed(f), 92 * MIB);
 	fixture_remove_context(f, ctx);
 	assert_current(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES, 0);
