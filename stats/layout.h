@@ -19,8 +19,8 @@
 #include "stats/layout_channel.h"
 #include "stats/layout_record.h"
 
-#define CM_LAYOUT_MAJOR 1
-#define CM_LAYOUT_MINOR 1
+#define CM_LAYOUT_MAJOR 2
+#define CM_LAYOUT_MINOR 0
 /* "cudamem" and a zero byte, little endian; stored last, so that a reader that sees it sees all. */
 #define CM_LAYOUT_MAGIC UINT64_C(0x006d656d61647563)
 
@@ -185,7 +185,10 @@ struct cm_block {
 			       * memory: number of its batch */
 		uint32_t free_stack; /* pending device memory: of the free, 0: none */
 	};
-	uint64_t tick; /* clock tick of the last change of state */
+	union {
+		uint64_t tick;  /* clock tick of the last change of state */
+		uint64_t freed; /* pending device memory: event_next just after its free */
+	};
 };
 
 #define CM_SEGMENT_USED     1u

@@ -24,6 +24,10 @@ enum cm_action {
 	CM_ACTION_OUTSIDE_ALLOC,
 	CM_ACTION_OUTSIDE_FREE,
 	CM_ACTION_OUTSIDE_OOM,
+	/* Frees of a heap in the cache are completed, at one moment: those that are neither
+	 * completed yet nor have a FREE_COMPLETED of their own, and whose numbers are above `size`
+	 * and at most `addr`; the newest first. */
+	CM_ACTION_FREES_COMPLETED,
 	CM_ACTION_COUNT
 };
 
@@ -43,8 +47,9 @@ struct cm_event {
 	uint64_t number;
 	uint64_t tick;
 	uint64_t addr; /* of the block or segment; oom: free bytes of the device or
-			* CM_FREE_UNKNOWN; snapshot: 0 */
-	uint64_t size; /* requested bytes; segment_*: of the segment; snapshot: bytes in use */
+			* CM_FREE_UNKNOWN; snapshot: 0; frees_completed: a number */
+	uint64_t size; /* requested bytes; segment_*: of the segment; snapshot: bytes in use;
+			* frees_completed: a number */
 	uint32_t thread;
 	uint32_t stack; /* in CM_TABLE_STACK, 0: none */
 	uint8_t action; /* enum cm_action */

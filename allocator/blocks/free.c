@@ -77,17 +77,6 @@ CM_ALWAYS_INLINE uint32_t join(struct cm_heap *heap, struct cm_bins *bins, bool 
 	return index;
 }
 
-/* Returns what was requested of a block that is ready. */
-CM_ALWAYS_INLINE int64_t note_ready(struct cm_heap *heap, const struct cm_block *block,
-				    enum cm_pool pool, uint64_t tick)
-{
-	const uint64_t requested = block->requested;
-
-	cm_device_note_locked(heap->device, CM_ACTION_FREE_COMPLETED, pool, heap->index,
-			      block->free_stack, tick, block->addr, requested);
-	return (int64_t)requested;
-}
-
 /* The bytes of ready blocks are counted once they have merged. */
 CM_ALWAYS_INLINE void count_ready(struct slice *slice, enum cm_pool pool, uint32_t blocks,
 				  int64_t requested)
@@ -114,9 +103,8 @@ static CM_NOINLINE uint32_t merge_run(struct cm_heap *heap, enum cm_pool pool, u
 				      struct slice *slice)
 {
 	struct cm_block *table = heap->cache->block;
-	const uint64_t tick = slice->tick;
 	const uint32_t most = slice->left;
-	int64_t requested = note_ready(heap, &table[first], pool, tick);
+	int64_t requested = (int64_t)table[first].requested;
 	uint32_t before = table[first].prev, behind = table[first].next, next, gone;
 	uint32_t list = table[first].link_next, whole = first, n = 1;
 	uint64_t size = table[first].size;
@@ -125,7 +113,7 @@ static CM_NOINLINE uint32_t merge_run(struct cm_heap *heap, enum cm_pool pool, u
 		next = list;
 		list = table[next].link_next;
 		size += table[next].size;
-		requested += note_ready(heap, &table[next], pool, tick);
+		requested += (int64_t)table[next].requested;
 		if (next == before) {
 			before = table[next].prev;
 			gone = whole;
@@ -158,7 +146,7 @@ CM_ALWAYS_INLINE uint32_t retire_of(struct cm_heap *heap, enum cm_pool pool, uin
 		index = merge_run(heap, pool, index, slice);
 		block = &table[index];
 	} else {
-		count_ready(slice, pool, 1, note_ready(heap, block, pool, slice->tick));
+		count_ready(slice, pool, 1, (int64_t)block->requested);
 	}
 	rest = block->link_next;
 	sums->bytes += (int64_t)block->size;
@@ -226,12 +214,44 @@ static void count_retired(struct cm_device *device, const struct slice *slice)
 		cm_shards_trade_locked(device);
 }
 
+/* An event for a block alone. */
+static void note_completed(struct cm_heap *heap, const struct cm_block *block, uint64_t tick)
+{
+	const struct cm_segment *segment = &heap->cache->segment[block->segment];
+
+	cm_device_note_locked(heap->device, CM_ACTION_FREE_COMPLETED, cm_segment_pool(segment),
+			      heap->index, block->free_stack, tick, block->addr, block->requested);
+}
+
+/* Events for the blocks of the next slice, each alone. */
+static CM_NOINLINE void note_each(struct cm_heap *heap, uint32_t list, uint64_t tick)
+{
+	const struct cm_block *table = heap->cache->block;
+	uint32_t n;
+
+	for (n = 0; n < CM_RETIRE_SLICE && list; n++, list = table[list].link_next)
+		note_completed(heap, &table[list], tick);
+}
+
+/*
+ * One event for all blocks of a slice. They are those with numbers above `rest`, as a heap's epochs
+ * become ready in their order, and the blocks of an epoch from the newest on.
+ */
+static void note_slice(struct cm_heap *heap, uint64_t newest, uint64_t rest, uint64_t tick)
+{
+	/* Equal: their frees were not recorded. */
+	if (newest > rest)
+		cm_device_note_locked(heap->device, CM_ACTION_FREES_COMPLETED, CM_POOL_ALL,
+				      heap->index, 0, tick, newest, rest);
+}
+
 void cm_free_retire_at_once_locked(struct cm_heap *heap, uint32_t index, uint64_t tick)
 {
 	const struct cm_cache *cache = heap->cache;
 	const struct cm_segment *segment = &cache->segment[cache->block[index].segment];
 	struct slice slice = {.tick = tick, .left = 1};
 
+	note_completed(heap, &cache->block[index], tick);
 	/* The caller returns the segment to the driver, so no other thread has to find it. */
 	(void)retire_of(heap, cm_segment_pool(segment), index, false, false, &slice);
 	count_retired(heap->device, &slice);
@@ -287,7 +307,12 @@ bool cm_heap_retire_locked(struct cm_heap *heap, struct cm_batch *epoch)
 {
 	struct slice slice = {.tick = cm_cache_tick(heap->cache), .left = CM_RETIRE_SLICE};
 	struct cm_device_row *row = heap->device->row;
+	const struct cm_block *table = heap->cache->block;
 	uint32_t list = epoch->list.first, blocks;
+	/* Row 0 is no block and was never freed. */
+	const uint64_t newest = table[list].freed;
+	/* Blocks of NAMED segments wait longer than others of their epoch. */
+	const bool in_order = !atomic_load_explicit(&heap->cache->has_named, memory_order_relaxed);
 	/* A segment in use has one flag at least. */
 	const uint32_t unusual = cm_heap_drains(heap) ? CM_SEGMENT_USED
 						      : CM_SEGMENT_EXPORTED | CM_SEGMENT_DIRECT |
@@ -296,8 +321,12 @@ bool cm_heap_retire_locked(struct cm_heap *heap, struct cm_batch *epoch)
 
 	assert(cm_lock_is_held(&heap->device->lock));
 	cm_counters_begin(row);
+	if (!in_order)
+		note_each(heap, list, slice.tick);
 	while (list && slice.left)
 		list = retire(heap, list, unusual, &slice);
+	if (in_order)
+		note_slice(heap, newest, table[list].freed, slice.tick);
 	count_retired(heap->device, &slice);
 	if (!list)
 		end_epoch_locked(heap, epoch);

@@ -38,6 +38,7 @@ CM_ALWAYS_INLINE void cm_free_join_epoch(struct cm_heap *heap, const struct cm_d
 	struct cm_batch *open = &heap->epochs.open;
 
 	block->state = CM_BLOCK_PENDING; /* is_free says so already */
+	block->freed = device->row->event_next;
 	block->link_next = open->list.first;
 	open->list.first = index;
 	open->blocks++;
@@ -71,7 +72,6 @@ CM_ALWAYS_INLINE void cm_free_block(struct cm_heap *heap, struct cm_device *devi
 
 	assert(cm_lock_is_held(&device->lock));
 	heap->live_bytes -= size;
-	block->tick = tick;
 	block->free_stack = stack;
 	cm_counters_begin(row);
 	cm_counters_free(row, pool, (int64_t)size);

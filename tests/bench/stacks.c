@@ -17,7 +17,7 @@
 
 #define PAIRS           500
 #define ROUNDS_MAX      10000
-#define EVENTS_PER_PAIR 3     /* alloc, free_requested, free_completed */
+#define EVENTS_PER_PAIR 2     /* alloc, free_requested; completions are one for many */
 #define RING_EVENTS     65536 /* of the option `events`, by default */
 
 static __typeof__(cudamem_record_memory_history) *record;

@@ -67,7 +67,8 @@ static void add_events(struct cm_event *event, uint64_t addr)
 	static const uint8_t actions[] = {CM_ACTION_SEGMENT_ALLOC,  CM_ACTION_ALLOC,
 					  CM_ACTION_ALLOC,          CM_ACTION_FREE_REQUESTED,
 					  CM_ACTION_FREE_COMPLETED, CM_ACTION_OOM,
-					  CM_ACTION_SEGMENT_MAP,    CM_ACTION_SEGMENT_UNMAP};
+					  CM_ACTION_SEGMENT_MAP,    CM_ACTION_SEGMENT_UNMAP,
+					  CM_ACTION_FREE_REQUESTED, CM_ACTION_FREES_COMPLETED};
 	size_t i;
 
 	for (i = 0; i < sizeof(actions); i++)

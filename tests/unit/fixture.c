@@ -5,6 +5,7 @@
 
 #include "stats/counters.h"
 #include "stats/region.h"
+#include "tests/unit/ring_check.h"
 
 static uint64_t used_bytes(struct fixture *fixture, uint32_t device)
 {
@@ -183,7 +184,9 @@ const char *fixture_complaint(struct fixture *fixture)
 {
 	if (cm_cache_check(fixture->cache, fixture->why, sizeof(fixture->why)))
 		return fixture->why;
-	return fixture->driver.complaint[0] ? fixture->driver.complaint : NULL;
+	if (fixture->driver.complaint[0])
+		return fixture->driver.complaint;
+	return ring_check_complaint(fixture->region, fixture->record_has_gaps);
 }
 
 struct cm_stat4 fixture_stat(struct fixture *fixture, enum cm_pool pool, enum cm_stat stat)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A cache over the fake driver, and what a program would do with it. Each allocation goes past the
- * referee (fake_driver.h); fixture_complaint adds the walker's judgement. No test framework in
- * here: the fuzz target and the threaded test use it too.
+ * referee (fake_driver.h); fixture_complaint adds the walker's judgement, and that of the rings of
+ * events (ring_check.h). No test framework in here: the fuzz target and the threaded test use it
+ * too.
  */
 #ifndef CM_TESTS_UNIT_FIXTURE_H
 #define CM_TESTS_UNIT_FIXTURE_H
@@ -28,6 +29,7 @@ struct fixture {
 	struct cm_cache *cache;
 	uint64_t ctx; /* a context of device 0, and its heap */
 	struct cm_heap *heap;
+	bool record_has_gaps; /* events were not recorded for a while */
 	char why[200];
 };
 

@@ -312,6 +312,14 @@ static int do_failure(struct ops *ops)
 	return 0;
 }
 
+static void switch_recording(struct ops *ops, bool on)
+{
+	uint64_t recorded;
+
+	ops->fixture.record_has_gaps = true;
+	(void)cm_cache_record_events(ops->fixture.cache, CM_ALL_DEVICES, on, &recorded);
+}
+
 static int do_mark(struct ops *ops)
 {
 	const struct held *held = pick_block(ops);
@@ -340,7 +348,9 @@ static int do_mark(struct ops *ops)
 		cm_cache_drain_heap(ops->fixture.cache, ctx);
 		break;
 	default:
-		if (how & 4) {
+		if (how & 8 && !(ops->without & 32)) {
+			switch_recording(ops, how & 4);
+		} else if (how & 4) {
 			cm_cache_reset_peak(ops->fixture.cache, 0);
 			cm_cache_host_reset_peak(ops->fixture.cache);
 		} else {
@@ -480,7 +490,7 @@ int ops_run(const uint8_t *data, size_t size, char why[OPS_WHY_BYTES])
 {
 	struct ops ops = {.data = data, .left = size, .why = why};
 	struct cm_policy policy;
-	struct fixture_params params = {.policy = &policy, .events = 16};
+	struct fixture_params params = {.policy = &policy, .events = 64};
 	uint8_t how = next(&ops);
 	int steps, err = 0;
 

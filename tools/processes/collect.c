@@ -225,11 +225,6 @@ static bool is_hidden(pid_t pid)
 	return access(path, R_OK | X_OK) && errno == EACCES;
 }
 
-static void advise_user(const char *user)
-{
-	cm_advise("run %s as %s%s", CM_PROGRAM, user, strcmp(user, "root") != 0 ? " or root" : "");
-}
-
 static int complain_pid(pid_t pid, const char *digits, const char *dir)
 {
 	struct cm_process process;
@@ -244,7 +239,6 @@ static int complain_pid(pid_t pid, const char *digits, const char *dir)
 		cm_process_describe(pid, &process);
 		cm_complain("process %s belongs to %s; you may not see whether it uses libcudamem",
 			    digits, process.user);
-		advise_user(process.user);
 	} else {
 		read_command(pid, command, sizeof(command));
 		cm_complain("process %s (%s) does not use libcudamem, or has not called CUDA yet",
@@ -414,12 +408,10 @@ void cm_process_describe(pid_t pid, struct cm_process *ret_process)
 
 int cm_process_complain(const struct cm_process *process)
 {
-	if (process->error == -EACCES) {
-		cm_complain("process %d belongs to %s; you may not read its region",
-			    (int)process->pid, process->user);
-		advise_user(process->user);
-		return CM_EXIT_TARGET;
-	}
+	if (process->error == -EACCES)
+		return cm_fail(CM_EXIT_TARGET,
+			       "process %d belongs to %s; you may not read its region",
+			       (int)process->pid, process->user);
 	if (process->error == -E2BIG) {
 		cm_complain("process %d has too many open files to find its region among them",
 			    (int)process->pid);

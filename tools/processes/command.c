@@ -35,9 +35,8 @@ static int complain_failure(const struct cm_options *options, const struct cm_pr
 		return complain_timeout(options, process);
 	case -EPERM:
 	case -EACCES:
-		cm_complain("process %d belongs to %s; you may not control it", pid, process->user);
-		cm_advise("run %s as %s", CM_PROGRAM, process->user);
-		return CM_EXIT_TARGET;
+		return cm_fail(CM_EXIT_TARGET, "process %d belongs to %s; you may not control it",
+			       pid, process->user);
 	case -EOPNOTSUPP:
 		return cm_fail(CM_EXIT_TARGET,
 			       "process %d does not take this command (control:off in its "

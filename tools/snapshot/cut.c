@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "tools/output/reserve.h"
+#include "tools/snapshot/completions.h"
 #include "tools/snapshot/history.h"
 
 void cm_snapshot_times(const struct cm_snapshot *snapshot, uint64_t *ret_first_ns,
@@ -42,9 +43,7 @@ static uint64_t drop_old(const struct cm_snapshot *snapshot, struct cm_snap_devi
 
 static bool is_small(const struct cm_event *event, uint64_t min_size_bytes)
 {
-	return event->size < min_size_bytes &&
-	       (event->action == CM_ACTION_ALLOC || event->action == CM_ACTION_FREE_REQUESTED ||
-		event->action == CM_ACTION_FREE_COMPLETED);
+	return event->size < min_size_bytes && cm_event_is_of_block(event);
 }
 
 static uint64_t drop_small(struct cm_snapshot *snapshot, struct cm_snap_device *device,

@@ -8,6 +8,7 @@
 
 #include "stats/counters.h"
 #include "tools/output/reserve.h"
+#include "tools/snapshot/completions.h"
 
 /* A history under construction. */
 struct building {
@@ -16,12 +17,6 @@ struct building {
 	size_t ordered;
 	size_t room; /* for spans */
 };
-
-static bool is_about_blocks(const struct cm_event *event)
-{
-	return event->action == CM_ACTION_ALLOC || event->action == CM_ACTION_FREE_REQUESTED ||
-	       event->action == CM_ACTION_FREE_COMPLETED;
-}
 
 static int by_address(const void *a, const void *b, void *data)
 {
@@ -236,7 +231,7 @@ static bool build(struct building *building)
 	size_t i;
 
 	for (i = 0; i < history->events; i++)
-		if (is_about_blocks(&history->event[i]))
+		if (cm_event_is_of_block(&history->event[i]))
 			building->order[building->ordered++] = (uint32_t)i;
 	if (building->ordered)
 		qsort_r(building->order, building->ordered, sizeof(*building->order), by_address,

@@ -136,6 +136,7 @@ bool cm_rings_next(struct cm_rings *rings, struct cm_event *ret_event)
 		return false;
 	*ret_event = ring->row[(ring->number - 1) & ring->mask];
 	ret_event->tick = ring->tick;
+	rings->own_number = ring->number;
 	if (rings->count > 1)
 		ret_event->number = ++rings->number;
 	skip_event(ring);

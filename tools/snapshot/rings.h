@@ -26,8 +26,9 @@ struct cm_ring_place {
 struct cm_rings {
 	struct cm_ring_place ring[CM_DEVICES_MAX];
 	uint32_t count;
-	uint64_t number; /* events of the device up to the one that was read last */
-	uint64_t lost;   /* events overwritten by younger ones, and those older than that */
+	uint64_t number;     /* events of the device up to the one that was read last */
+	uint64_t own_number; /* what its ring calls that one */
+	uint64_t lost;       /* events overwritten by younger ones, and those older than that */
 };
 
 /* `device`: by the row of its first shard; CM_DEVICE_NONE: pinned memory. */

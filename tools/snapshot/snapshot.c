@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "stats/counters.h"
+#include "tools/snapshot/completions.h"
 #include "tools/snapshot/lines.h"
 #include "tools/snapshot/rings.h"
 #include "tools/snapshot/stacks.h"
@@ -27,6 +28,7 @@ static const char *const action_names[CM_ACTION_COUNT] = {
 	[CM_ACTION_OUTSIDE_ALLOC] = "outside_alloc",
 	[CM_ACTION_OUTSIDE_FREE] = "outside_free",
 	[CM_ACTION_OUTSIDE_OOM] = "outside_oom",
+	[CM_ACTION_FREES_COMPLETED] = "frees_completed",
 };
 
 const char *cm_action_name(uint32_t action)
@@ -241,18 +243,25 @@ static bool is_outside(uint8_t action)
 	       action == CM_ACTION_OUTSIDE_OOM;
 }
 
-/* Copies the events of a device that are not about memory outside the cache. */
-static void add_events(struct cm_snapshot *snapshot, struct cm_snap_device *device)
+/* Copies the events of a device that are not about memory outside the cache. `numbers` is room for
+ * their numbers. -ENOMEM. */
+static int add_events(struct cm_snapshot *snapshot, struct cm_snap_device *device,
+		      uint64_t *numbers)
 {
 	struct cm_event *event = &snapshot->event[snapshot->events];
 	struct cm_rings rings;
+	int err;
 
 	cm_rings_open(snapshot->image, &snapshot->shards, device->index, &rings);
 	device->lost = rings.lost;
 	device->first_event = snapshot->events;
-	while (cm_rings_next(&rings, &event[device->events]))
+	while (cm_rings_next(&rings, &event[device->events])) {
+		numbers[device->events] = rings.own_number;
 		device->events += !is_outside(event[device->events].action);
+	}
+	err = cm_completions_derive(event, numbers, &device->events);
 	snapshot->events += device->events;
+	return err;
 }
 
 /* Adds an event about memory outside the cache as one about blocks. */
@@ -303,20 +312,23 @@ static void add_outside_events(struct cm_snapshot *snapshot, const struct cm_sna
 static int build_events(struct cm_snapshot *snapshot)
 {
 	const struct cm_image *image = snapshot->image;
+	const size_t rows = (size_t)image->table[CM_TABLE_EVENT].count +
+			    image->table[CM_TABLE_HOST_EVENT].count;
+	uint64_t *numbers = malloc((rows + 1) * sizeof(*numbers));
+	int err = numbers ? 0 : -ENOMEM;
 	size_t i;
 
-	/* A free outside the cache becomes two events. One more is room to read into. */
-	snapshot->event = malloc((2 * (size_t)image->table[CM_TABLE_EVENT].count +
-				  image->table[CM_TABLE_HOST_EVENT].count + 1) *
-				 sizeof(*snapshot->event));
+	/* A free becomes two events. One more is room to read into. */
+	snapshot->event = malloc((2 * rows + 1) * sizeof(*snapshot->event));
 	snapshot->outside = calloc(snapshot->devices, sizeof(*snapshot->outside));
 	if (!snapshot->event || !snapshot->outside)
-		return -ENOMEM;
-	for (i = 0; i < snapshot->devices; i++)
-		add_events(snapshot, &snapshot->device[i]);
-	for (i = 0; i + 1 < snapshot->devices; i++)
+		err = -ENOMEM;
+	for (i = 0; i < snapshot->devices && !err; i++)
+		err = add_events(snapshot, &snapshot->device[i], numbers);
+	for (i = 0; i + 1 < snapshot->devices && !err; i++)
 		add_outside_events(snapshot, &snapshot->device[i]);
-	return 0;
+	free(numbers);
+	return err;
 }
 
 /* The heap of the same context in the first shard of the device; NULL: there is none. */

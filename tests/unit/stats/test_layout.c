@@ -96,6 +96,7 @@ static const struct pin pins[] = {
 	FIELD(cm_block, age, 52, 4),
 	FIELD(cm_block, free_stack, 52, 4),
 	FIELD(cm_block, tick, 56, 8),
+	FIELD(cm_block, freed, 56, 8),
 	SIZE(cm_segment, 64),
 	FIELD(cm_segment, addr, 0, 8),
 	FIELD(cm_segment, size, 8, 8),
@@ -263,8 +264,8 @@ struct value {
 
 static const struct value values[] = {
 	VALUE(CM_LAYOUT_MAGIC, 0x006d656d61647563),
-	VALUE(CM_LAYOUT_MAJOR, 1),
-	VALUE(CM_LAYOUT_MINOR, 1),
+	VALUE(CM_LAYOUT_MAJOR, 2),
+	VALUE(CM_LAYOUT_MINOR, 0),
 	VALUE(CM_POOL_ALL, 0),
 	VALUE(CM_POOL_SMALL, 1),
 	VALUE(CM_POOL_LARGE, 2),
@@ -291,6 +292,7 @@ static const struct value values[] = {
 	VALUE(CM_ACTION_OUTSIDE_ALLOC, 10),
 	VALUE(CM_ACTION_OUTSIDE_FREE, 11),
 	VALUE(CM_ACTION_OUTSIDE_OOM, 12),
+	VALUE(CM_ACTION_FREES_COMPLETED, 13),
 	VALUE(CM_COMMAND_NONE, 0),
 	VALUE(CM_COMMAND_EMPTY_CACHE, 1),
 	VALUE(CM_COMMAND_RESET_PEAK, 2),

@@ -136,7 +136,7 @@ static void fill(struct fixture *f)
 	add_event(f, CM_ACTION_ALLOC, ADDR + MIB, 1000);
 	add_event(f, CM_ACTION_ALLOC, ADDR + 2 * MIB, MIB - 5);
 	add_event(f, CM_ACTION_FREE_REQUESTED, ADDR + MIB, 1000);
-	add_event(f, CM_ACTION_FREE_COMPLETED, ADDR + MIB, 1000);
+	add_event(f, CM_ACTION_FREES_COMPLETED, device->event_next, 0);
 	add_event(f, CM_ACTION_OOM, MIB, 90 * MIB);
 	header->tick_base = 0;
 	header->time_base_ns = UINT64_C(1700000000) * 1000000000;

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/* The fixture compares what is derived from its rings with its cache (ring_check.h). */
+#include "tools/snapshot/completions.h"
+
+#include <string.h>
+
+#include "allocator/blocks/free.h"
+#include "allocator/reuse/epoch.h"
+#include "tests/unit/fixture_case.h"
+#include "tests/unit/ring_check.h"
+
+#define ALLOC CM_ACTION_ALLOC
+#define FREE  CM_ACTION_FREE_REQUESTED
+#define DONE  CM_ACTION_FREE_COMPLETED
+#define ALL   CM_ACTION_FREES_COMPLETED
+#define MANY  16
+
+void __real_cm_lock_let_in(struct cm_lock *lock);
+void __wrap_cm_lock_let_in(struct cm_lock *lock);
+
+static const struct fixture *watched; /* NULL: none */
+
+void __wrap_cm_lock_let_in(struct cm_lock *lock)
+{
+	const char *complaint = watched ? ring_check_complaint(watched->region, false) : NULL;
+
+	if (complaint)
+		fail_msg("between two slices: %s", complaint);
+	__real_cm_lock_let_in(lock);
+}
+
+static uint64_t count(const struct fixture *f, enum cm_action action)
+{
+	const struct cm_device *device = f->heap->device;
+	uint64_t i, n = 0;
+
+	for (i = 0; i < device->row->event_next && i <= device->ring.mask; i++)
+		n += device->ring.row[i].action == action;
+	return n;
+}
+
+static void a_slice_has_one_event_for_its_blocks_alone(void **state)
+{
+	enum { BLOCKS = CM_RETIRE_SLICE + 10 };
+	struct fixture *f = case_open(&(struct fixture_params){.events = 256});
+	uint64_t addr[BLOCKS];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < BLOCKS; i++)
+		addr[i] = case_get(f, 512);
+	for (i = 0; i < BLOCKS; i++)
+		case_put(f, addr[i]);
+	watched = f;
+	cm_cache_poll(f->cache);
+	watched = NULL;
+	assert_int_equal(count(f, ALL), 2);
+	assert_int_equal(count(f, DONE), 0);
+	assert_sound(f);
+	case_close(f);
+}
+
+/* Their numbers follow each other, and so do the epochs. */
+static void a_free_behind_a_closed_epoch_waits_for_its_own(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = case_get(f, MIB), b = case_get(f, MIB), keep = case_get(f, MIB), work;
+
+	work = case_launch(f, keep, FAKE_FOREVER);
+	case_put(f, a);
+	cm_cache_poll(f->cache);
+	(void)case_launch(f, keep, FAKE_FOREVER);
+	case_put(f, b);
+	cm_cache_poll(f->cache);
+	assert_int_equal(count(f, ALL), 0);
+	assert_sound(f);
+	fake_finish(work);
+	cm_cache_poll(f->cache);
+	assert_int_equal(count(f, ALL), 1);
+	assert_int_equal(f->heap->row->pending_blocks, 1);
+	assert_sound(f);
+	case_settle(f);
+	assert_int_equal(count(f, ALL), 2);
+}
+
+static void blocks_of_an_epoch_that_is_put_back_wait_on(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = case_get(f, MIB), b = case_get(f, MIB);
+
+	case_put(f, a);
+	f->driver.fail_call = f->driver.calls + 1;
+	f->driver.fail_code = CM_DRIVER_OUT_OF_MEMORY;
+	cm_cache_poll(f->cache);
+	case_put(f, b);
+	assert_int_equal(f->heap->epochs.open.blocks, 2);
+	assert_sound(f);
+	cm_cache_poll(f->cache);
+	assert_int_equal(count(f, ALL), 1);
+	assert_sound(f);
+}
+
+static void named_memory_has_events_of_its_own(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t named = case_get(f, 16 * MIB), a = case_get(f, 16 * MIB),
+		 b = case_get(f, 16 * MIB);
+
+	case_put(f, b);
+	cm_cache_mark_named(f->cache, named, 16 * MIB);
+	fake_name(named, 16 * MIB);
+	(void)case_launch(f, named, 10 * MS);
+	case_put(f, named);
+	case_put(f, a);
+	assert_int_not_equal(case_get(f, 16 * MIB), named);
+	assert_true(count(f, DONE) > 0);
+	assert_true(f->heap->row->pending_blocks > 0);
+	case_settle(f);
+	assert_sound(f);
+	assert_int_equal(count(f, ALL), 0);
+	assert_int_equal(count(f, DONE), 3);
+}
+
+/* That of a context that does not cache any more. */
+static void a_block_that_need_not_wait_is_completed_before_older_ones(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = case_get(f, 16 * MIB), b = case_get(f, 16 * MIB);
+
+	(void)case_launch(f, a, 10 * MS);
+	case_put(f, a);
+	cm_cache_poll(f->cache);
+	cm_cache_drain_heap(f->cache, f->ctx);
+	case_put(f, b);
+	assert_int_equal(count(f, DONE), 1);
+	assert_sound(f);
+	case_settle(f);
+	assert_int_equal(count(f, ALL), 1);
+	assert_sound(f);
+}
+
+static void a_context_takes_its_pending_blocks_along(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_heap *heap;
+	uint64_t ctx = fixture_add_context(f, 0, &heap), addr, live;
+
+	assert_true(ctx != 0);
+	assert_int_equal(fixture_alloc(f, heap, MIB, &addr), 0);
+	assert_int_equal(fixture_alloc(f, heap, MIB, &live), 0);
+	(void)fixture_launch(f, ctx, 1, addr, 512, FAKE_FOREVER);
+	case_put(f, addr);
+	cm_cache_poll(f->cache);
+	assert_int_equal(count(f, ALL), 0);
+	fixture_remove_context(f, ctx);
+	assert_sound(f);
+	assert_int_equal(count(f, FREE), 2);
+	assert_true(count(f, ALL) > 0);
+}
+
+static void record(struct fixture *f, bool on)
+{
+	uint64_t devices;
+
+	assert_int_equal(cm_cache_record_events(f->cache, CM_ALL_DEVICES, on, &devices), 0);
+	f->record_has_gaps = true;
+}
+
+/* `a` is freed before the gap, `b` in it, `c` behind it: they are in one epoch. */
+static void a_gap_in_the_record_completes_nothing_early(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t a = case_get(f, MIB), b = case_get(f, MIB), c = case_get(f, MIB);
+
+	(void)case_launch(f, a, FAKE_FOREVER);
+	case_put(f, a);
+	record(f, false);
+	case_put(f, b);
+	record(f, true);
+	case_put(f, c);
+	cm_cache_poll(f->cache);
+	assert_sound(f);
+	case_settle(f);
+	assert_int_equal(count(f, ALL), 1);
+	assert_sound(f);
+}
+
+/* --- rings made by hand -------------------------------------------------------------------- */
+
+struct made {
+	uint8_t action;
+	uint8_t heap;
+	uint64_t addr;
+	uint64_t size;
+};
+
+/* Numbers count from 101 in the ring, from 901 in the device. */
+static size_t derive(const struct made *made, size_t events, struct cm_event *event)
+{
+	uint64_t number[MANY];
+	size_t i;
+
+	for (i = 0; i < events; i++) {
+		number[i] = 101 + i;
+		event[i] = (struct cm_event){.number = 901 + i,
+					     .tick = 1000 + i,
+					     .addr = made[i].addr,
+					     .size = made[i].size,
+					     .thread = (uint32_t)i,
+					     .stack = 7,
+					     .annotation = (uint32_t)i,
+					     .action = made[i].action,
+					     .pool = CM_POOL_LARGE,
+					     .heap = made[i].heap};
+	}
+	assert_int_equal(cm_completions_derive(event, number, &events), 0);
+	return events;
+}
+
+static void check(const struct made *made, size_t events, const struct made *want, size_t wanted)
+{
+	struct cm_event event[2 * MANY];
+	const size_t got = derive(made, events, event);
+	size_t i;
+
+	for (i = 0; i < wanted && i < got; i++)
+		if (event[i].action != want[i].action || event[i].addr != want[i].addr ||
+		    event[i].size != want[i].size || event[i].heap != want[i].heap)
+			fail_msg("event %zu is action %u, %#llx", i, event[i].action,
+				 (unsigned long long)event[i].addr);
+	assert_int_equal(got, wanted);
+}
+
+#define CHECK(made, want) \
+	check(made, sizeof(made) / sizeof(*(made)), want, sizeof(want) / sizeof(*(want)))
+
+static void a_span_completes_its_heaps_frees_from_the_newest_on(void **state)
+{
+	static const struct made made[] = {
+		{FREE, 0, 0xa0, 1}, {FREE, 1, 0xb0, 2}, {FREE, 0, 0xc0, 3}, {FREE, 0, 0xd0, 4},
+		{ALL, 0, 103, 0},   {ALL, 1, 102, 0},   {ALL, 0, 104, 0},
+	};
+	static const struct made want[] = {
+		{FREE, 0, 0xa0, 1}, {FREE, 1, 0xb0, 2}, {FREE, 0, 0xc0, 3}, {FREE, 0, 0xd0, 4},
+		{DONE, 0, 0xc0, 3}, {DONE, 0, 0xa0, 1}, {DONE, 1, 0xb0, 2}, {DONE, 0, 0xd0, 4},
+	};
+
+	(void)state;
+	CHECK(made, want);
+}
+
+static void a_completion_is_of_its_free_and_of_its_moment(void **state)
+{
+	static const struct made made[] = {
+		{FREE, 3, 0xa0, 1}, {FREE, 3, 0xb0, 2}, {ALL, 3, 102, 101}};
+	struct cm_event event[2 * MANY];
+
+	(void)state;
+	assert_int_equal(derive(made, 3, event), 3);
+	assert_int_equal(event[2].action, DONE);
+	assert_int_equal(event[2].number, 903);
+	assert_int_equal(event[2].tick, 1002);
+	assert_int_equal(event[2].thread, 2);
+	assert_int_equal(event[2].annotation, 2);
+	assert_int_equal(event[2].addr, 0xb0);
+	assert_int_equal(event[2].size, 2);
+	assert_int_equal(event[2].stack, 7);
+	assert_int_equal(event[2].pool, CM_POOL_LARGE);
+	assert_int_equal(event[2].heap, 3);
+}
+
+static void what_the_ring_has_lost_is_passed_over(void **state)
+{
+	static const struct made made[] = {
+		{ALL, 0, 100, 90}, {FREE, 0, 0xa0, 1}, {ALL, 0, 102, 95}};
+	static const struct made want[] = {{FREE, 0, 0xa0, 1}, {DONE, 0, 0xa0, 1}};
+
+	(void)state;
+	CHECK(made, want);
+}
+
+/* The second allocation shows that the free before it was completed; its own event is lost. */
+static void an_address_that_is_in_use_again_was_completed(void **state)
+{
+	static const struct made made[] = {{FREE, 0, 0xa0, 1},
+					   {FREE, 0, 0xb0, 1},
+					   {ALLOC, 0, 0xa0, 2},
+					   {FREE, 0, 0xb0, 3},
+					   {ALL, 0, 104, 0}};
+	static const struct made want[] = {
+		{FREE, 0, 0xa0, 1}, {FREE, 0, 0xb0, 1}, {DONE, 0, 0xa0, 1}, {ALLOC, 0, 0xa0, 2},
+		{DONE, 0, 0xb0, 1}, {FREE, 0, 0xb0, 3}, {DONE, 0, 0xb0, 3}};
+
+	(void)state;
+	CHECK(made, want);
+}
+
+static void an_event_for_one_block_is_left_as_it_is(void **state)
+{
+	static const struct made made[] = {
+		{FREE, 0, 0xa0, 1}, {FREE, 0, 0xb0, 1}, {DONE, 0, 0xb0, 1}, {ALL, 0, 102, 0}};
+	static const struct made want[] = {
+		{FREE, 0, 0xa0, 1}, {FREE, 0, 0xb0, 1}, {DONE, 0, 0xb0, 1}, {DONE, 0, 0xa0, 1}};
+	static const struct made old[] = {
+		{DONE, 0, 0x90, 1}, {FREE, 0, 0xa0, 1}, {ALLOC, 0, 0xa0, 1}};
+
+	(void)state;
+	CHECK(made, want);
+	/* Without any event for several, nothing is changed. */
+	CHECK(old, old);
+}
+
+static void damaged_spans_complete_what_is_there_once(void **state)
+{
+	static const struct made made[] = {{ALL, 9, UINT64_MAX, 0}, {FREE, 0, 0xa0, 1},
+					   {ALL, 0, 0, UINT64_MAX}, {ALL, 0, 102, 102},
+					   {ALL, 0, 50, 200},       {ALL, 255, 102, 0},
+					   {ALL, 0, UINT64_MAX, 0}, {ALL, 0, UINT64_MAX, 0}};
+	static const struct made want[] = {{FREE, 0, 0xa0, 1}, {DONE, 0, 0xa0, 1}};
+
+	(void)state;
+	CHECK(made, want);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_slice_has_one_event_for_its_blocks_alone),
+		fixture_case(a_free_behind_a_closed_epoch_waits_for_its_own),
+		fixture_case(blocks_of_an_epoch_that_is_put_back_wait_on),
+		fixture_case(named_memory_has_events_of_its_own),
+		fixture_case(a_block_that_need_not_wait_is_completed_before_older_ones),
+		fixture_case(a_context_takes_its_pending_blocks_along),
+		fixture_case(a_gap_in_the_record_completes_nothing_early),
+		cmocka_unit_test(a_span_completes_its_heaps_frees_from_the_newest_on),
+		cmocka_unit_test(a_completion_is_of_its_free_and_of_its_moment),
+		cmocka_unit_test(what_the_ring_has_lost_is_passed_over),
+		cmocka_unit_test(an_address_that_is_in_use_again_was_completed),
+		cmocka_unit_test(an_event_for_one_block_is_left_as_it_is),
+		cmocka_unit_test(damaged_spans_complete_what_is_there_once),
+	};
+
+	return cmocka_run_group_tests_name("completions", tests, NULL, NULL);
+}
