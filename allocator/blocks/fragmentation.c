@@ -231,7 +231,6 @@ static bool pins_too_much(const struct cm_heap *heap, uint64_t size, uint64_t mo
 static bool spares_segment(const struct cm_heap *heap, const struct cm_block *block, uint64_t size)
 {
 	if (!heap->card_fills_up || cm_block_is_split(block) ||
-	    used_bytes(heap) < heap->spares_from ||
 	    block->size <= (size + CM_SEGMENT_GRAIN - 1) / CM_SEGMENT_GRAIN * CM_SEGMENT_GRAIN)
 		return false;
 	return pins_too_much(heap, size, block->size - size);
@@ -323,13 +322,6 @@ uint32_t cm_fragmentation_find_reserved_locked(struct cm_heap *heap, uint64_t si
 void cm_fragmentation_note_move_locked(struct cm_heap *heap)
 {
 	heap->spared_moves++;
-}
-
-void cm_fragmentation_stop_locked(struct cm_heap *heap)
-{
-	const uint64_t used = used_bytes(heap);
-
-	heap->spares_from = used + used / RISE_SHARE;
 }
 
 /* The fewest blocks of a size that leave at most 1/32 of their segment unused; if none do, the

@@ -74,10 +74,6 @@ bool cm_fragmentation_packs_pages_locked(struct cm_heap *heap);
  * and at most so many; 0: none. Spared blocks count, too. */
 uint32_t cm_fragmentation_find_reserved_locked(struct cm_heap *heap, uint64_t size, uint64_t most);
 
-/* Spares no segment until more is in use than now, so that the request does not wait for the
- * device. */
-void cm_fragmentation_stop_locked(struct cm_heap *heap);
-
 /* How many bytes may be reserved before idle segments return, if blocks are not split: the most
  * that was ever in use, or is with `bytes` more, and a share of what the card has above that. */
 uint64_t cm_fragmentation_unsplit_most_locked(const struct cm_heap *heap, uint64_t bytes);

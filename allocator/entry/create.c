@@ -236,7 +236,7 @@ static void open_heap(struct cm_heap *heap, struct cm_heap *first,
 	heap->card_fills_up = false;
 	heap->watches_splits = cm_paged_serves(heap);
 	heap->rest_most = cm_paged_serves(heap) ? 0 : CM_SMALL_MAX;
-	heap->spares_from = heap->spared_at = 0;
+	heap->spared_at = 0;
 	cm_poll_policy_init_locked(heap);
 	heap->misses = heap->lags = 0;
 	memset(heap->row, 0, sizeof(*heap->row));

@@ -196,8 +196,9 @@ static int take_large(const struct cm_slow_request *request)
 	return cm_shard_take_anywhere(&large);
 }
 
-/* Returns idle memory, asks peer processes, and asks the driver again. The last step requests what
- * the program would have requested without us: its own size instead of a whole segment. */
+/* Takes a block that was spared; else returns idle memory, asks peer processes, and asks the driver
+ * again. The last step requests what the program would have requested without us: its own size
+ * instead of a whole segment. */
 static int try_all(const struct cm_slow_request *request, struct cm_oom_attempt *attempt)
 {
 	int err = cm_shard_take_anywhere(request), take;
@@ -297,49 +298,12 @@ static int make_way(const struct cm_slow_request *request, bool device_is_idle)
 	return err;
 }
 
-/* Whether a spared block would serve. On pages this does not count: there, pages are moved
- * instead. */
-static bool has_spared(const struct cm_slow_request *request)
-{
-	struct cm_heap *heap = request->heap;
-
-	return request->size > CM_SMALL_MAX &&
-	       CM_WITH_LOCK(&heap->device->lock,
-			    heap->card_fills_up && !cm_paged_serves(heap) &&
-				    cm_bins_find(&heap->bins[CM_POOL_LARGE], request->size));
-}
-
-/* Allocates a spared block, since the device is not done soon; later requests do not wait for
- * it. */
-static int stop_sparing(const struct cm_slow_request *request)
-{
-	struct cm_device *device = request->heap->device;
-	int err;
-
-	cm_lock_acquire(&device->lock);
-	cm_fragmentation_stop_locked(request->heap);
-	cm_lock_release(&device->lock);
-	err = cm_slow_take(request);
-	return err == -ENOENT ? CM_DRIVER_OUT_OF_MEMORY : err;
-}
-
-/* Exchanges idle segments for one of exactly the size. The reclaim lock is held. -EBUSY: outside
- * the gate. */
-static int trade(const struct cm_slow_request *request)
-{
-	int err = cm_exchange_refused(request->heap, cm_slow_segment_bytes(request));
-
-	if (err)
-		return err == -EBUSY ? err : stop_sparing(request);
-	return alloc_new(request);
-}
-
 /* -EBUSY: a capture has begun meanwhile, and the caller is outside the gate; nothing else in here
  * returns that. */
 static int serve_request(const struct cm_slow_request *request)
 {
 	struct cm_device *device = request->heap->device;
-	bool spared, idle;
+	bool idle;
 	int err;
 
 	err = cm_slow_reuse(request, &idle);
@@ -347,7 +311,6 @@ static int serve_request(const struct cm_slow_request *request)
 		err = cm_shard_take_from_others(request);
 	if (err != -ENOENT)
 		return err;
-	spared = has_spared(request);
 	err = make_way(request, idle);
 	if (!err)
 		err = alloc_new(request);
@@ -355,10 +318,7 @@ static int serve_request(const struct cm_slow_request *request)
 		return err;
 	if (!cm_gate_lock(device->cache->ops, &device->first->reclaim_lock))
 		return -EBUSY;
-	if (spared)
-		err = trade(request);
-	if (err == CM_DRIVER_OUT_OF_MEMORY)
-		err = after_failure(request);
+	err = after_failure(request);
 	cm_lock_release(&device->first->reclaim_lock);
 	return err;
 }

@@ -73,9 +73,7 @@ static uint64_t choose_idle(const struct cm_cache *cache, uint64_t need, struct 
 struct exchange {
 	struct cm_heap *heap;
 	uint64_t bytes;
-	bool refused;             /* by the driver */
 	struct cm_device *device; /* the shard whose idle segments return */
-	uint64_t given;           /* of others */
 };
 
 /* What may be reserved before idle segments return: as much as before, and more if blocks are not
@@ -92,14 +90,12 @@ static uint64_t may_reserve_locked(const struct exchange *exchange)
 	return unsplit > most ? unsplit : most;
 }
 
-/* How much returns: what was refused; else the excess of what would be reserved. */
+/* How much returns: the excess of what would be reserved. */
 static uint64_t missing_locked(const struct exchange *exchange)
 {
 	const uint64_t reserved = cm_shards_reserved(exchange->heap->device) + exchange->bytes;
 	const uint64_t most = may_reserve_locked(exchange);
 
-	if (exchange->refused)
-		return exchange->bytes > exchange->given ? exchange->bytes - exchange->given : 0;
 	return reserved > most ? reserved - most : 0;
 }
 
@@ -143,7 +139,7 @@ static uint32_t take_idle(const struct exchange *exchange, struct cm_pending_rel
 }
 
 /* -EBUSY: outside of the gate. -EAGAIN: the device is busy. */
-static int give_idle_of_shard(struct exchange *exchange, bool device_is_idle)
+static int give_idle_of_shard(const struct exchange *exchange, bool device_is_idle)
 {
 	struct cm_device *device = exchange->device;
 	struct cm_pending_release *release = device->first->exchanged;
@@ -164,7 +160,6 @@ static int give_idle_of_shard(struct exchange *exchange, bool device_is_idle)
 	}
 	if (given)
 		cm_device_count(device, CM_SCALAR_exchange_bytes, (int64_t)given);
-	exchange->given += given;
 	return 0;
 }
 
@@ -198,11 +193,4 @@ int cm_exchange(struct cm_heap *heap, uint64_t bytes, bool device_is_idle)
 	err = give_idle(&exchange, device_is_idle);
 	cm_lock_release(reclaim_lock);
 	return err == -EBUSY ? err : 0;
-}
-
-int cm_exchange_refused(struct cm_heap *heap, uint64_t bytes)
-{
-	struct exchange exchange = {.heap = heap, .bytes = bytes, .refused = true};
-
-	return give_idle(&exchange, false);
 }

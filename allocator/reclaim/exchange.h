@@ -6,7 +6,7 @@
  * driver first, as many as keep it from rising. Later the new segment serves in their place, as any
  * larger block is split. If no block is, a program with several sizes would exchange for ever, so
  * more may be reserved before anything returns (cm_fragmentation_unsplit_most_locked). If the
- * driver refuses a request that spared idle segments, these return for it as well.
+ * driver refuses the new segment all the same, the request takes a block that it has spared.
  */
 #ifndef CM_ALLOCATOR_RECLAIM_EXCHANGE_H
 #define CM_ALLOCATOR_RECLAIM_EXCHANGE_H
@@ -27,10 +27,5 @@ struct cm_heap;
  * (cm_gate_enter).
  */
 CM_NODISCARD int cm_exchange(struct cm_heap *heap, uint64_t bytes, bool device_is_idle);
-
-/* The driver refused `bytes` in the large pool of the heap while ready blocks were spared:
- * returns idle segments of about as many bytes. The reclaim lock is held; otherwise as above.
- * Also -EAGAIN: the device was busy for longer than CM_PATIENCE_NS, and nothing was returned. */
-CM_NODISCARD int cm_exchange_refused(struct cm_heap *heap, uint64_t bytes);
 
 #endif

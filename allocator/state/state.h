@@ -140,7 +140,6 @@ struct cm_heap {
 	/* Of a block of the large pool, so much stays with a request that it serves: nothing with
 	 * pages, so that they fill up. */
 	uint64_t rest_most;
-	uint64_t spares_from;     /* spares blocks once so much is in use on the device */
 	uint32_t futile_searches; /* this and the next: see FUTILE_MOST in fragmentation.c */
 	uint32_t spared_moves;
 	uint64_t spared_at; /* in use on the device when these were counted anew */
