@@ -15,9 +15,6 @@
 #include "stats/counters.h"
 #include "stats/summary.h"
 
-/* Idle segments that are less than this part of a new one are not worth a wait. */
-#define LEAST_SHARE 8
-
 /* Wholly free segments of the large pool, the largest first. */
 struct idle {
 	uint32_t segment[CM_EXCHANGE_MAX];
@@ -51,9 +48,8 @@ static void list_idle_locked(struct cm_device *device, struct idle *idle)
 	}
 }
 
-/* Leaves the smallest one that is `need` bytes, else the largest and so on for the rest. Their
- * bytes. */
-static uint64_t choose_idle(const struct cm_cache *cache, uint64_t need, struct idle *idle)
+/* Leaves the smallest one that is `need` bytes, else the largest and so on for the rest. */
+static void choose_idle(const struct cm_cache *cache, uint64_t need, struct idle *idle)
 {
 	uint32_t *segment = idle->segment, n = 0, at, last;
 	uint64_t bytes = 0;
@@ -66,7 +62,6 @@ static uint64_t choose_idle(const struct cm_cache *cache, uint64_t need, struct 
 		bytes += cache->segment[segment[n]].size;
 	}
 	idle->segments = n;
-	return bytes;
 }
 
 /* A request of `bytes` of the heap, for which idle segments return. */
@@ -99,20 +94,21 @@ static uint64_t missing_locked(const struct exchange *exchange)
 	return reserved > most ? reserved - most : 0;
 }
 
-/* Chooses what returns; false: nothing, or too little to be worth it. */
+/* Chooses what returns; false: nothing. */
 static bool find_idle_locked(const struct exchange *exchange, struct idle *ret_idle)
 {
 	struct cm_heap *heap = exchange->heap;
-	const uint64_t missing = missing_locked(exchange), least = exchange->bytes / LEAST_SHARE;
+	const uint64_t missing = missing_locked(exchange);
 
 	ret_idle->segments = 0;
 	if (!cm_heap_ctx(heap) || !missing)
 		return false;
 	/* For a program that only grows, the walk over all its segments is skipped. */
-	if (cm_summary_pool(exchange->device->row, CM_POOL_LARGE).releasable < (int64_t)least)
+	if (cm_summary_pool(exchange->device->row, CM_POOL_LARGE).releasable <= 0)
 		return false;
 	list_idle_locked(exchange->device, ret_idle);
-	return choose_idle(heap->cache, missing, ret_idle) >= least && ret_idle->segments;
+	choose_idle(heap->cache, missing, ret_idle);
+	return ret_idle->segments != 0;
 }
 
 static bool has_idle(const struct exchange *exchange)

@@ -151,15 +151,6 @@ static void what_is_in_use_stays_with_all_of_its_segment(void **state)
 	case_put(f, keep);
 }
 
-static void a_crumb_is_not_waited_for(void **state)
-{
-	struct fixture *f = *state;
-
-	USE(f, 12 * MIB);
-	(void)case_get(f, 200 * MIB);
-	assert_int_equal(case_reserved(f), 212 * MIB);
-}
-
 static void a_small_request_asks_for_nothing(void **state)
 {
 	struct fixture *f = *state;
@@ -288,7 +279,6 @@ int main(void)
 		fixture_case(the_smallest_that_is_enough_goes),
 		fixture_case(a_request_that_fails_raises_nothing),
 		fixture_case(what_is_in_use_stays_with_all_of_its_segment),
-		fixture_case(a_crumb_is_not_waited_for),
 		fixture_case(a_small_request_asks_for_nothing),
 		fixture_case(nothing_goes_behind_a_kernel_without_end),
 		fixture_case(a_program_that_repeats_itself_soon_does_without),
