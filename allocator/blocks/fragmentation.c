@@ -81,6 +81,14 @@ void cm_fragmentation_note_refusal_locked(struct cm_heap *heap, uint64_t bytes)
 	heap->device->refused_at = cm_device_reserved_locked(heap->device) + bytes;
 }
 
+bool cm_fragmentation_is_refused_locked(const struct cm_heap *heap, uint64_t bytes)
+{
+	const struct cm_device *device = heap->device;
+
+	return device->refused_at &&
+	       cm_device_reserved_locked(device) + bytes >= device->refused_at;
+}
+
 /* Resets the limits if more is in use than ever before. */
 static void note_rise(struct cm_heap *heap)
 {

@@ -40,6 +40,10 @@ void cm_fragmentation_note_reserved_locked(struct cm_heap *heap);
 /* The driver refused `bytes`: the card is as large as what was reserved plus these. */
 void cm_fragmentation_note_refusal_locked(struct cm_heap *heap, uint64_t bytes);
 
+/* Whether the driver has refused as much beyond what is reserved, and nothing has returned
+ * since. */
+bool cm_fragmentation_is_refused_locked(const struct cm_heap *heap, uint64_t bytes);
+
 /* Called if the heap watches splits: whether to poll, or to get a segment, before `size` bytes are
  * split off a free block of the large pool. */
 CM_COLD bool cm_fragmentation_should_poll_locked(struct cm_heap *heap, const struct cm_block *block,

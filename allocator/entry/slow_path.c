@@ -184,16 +184,21 @@ static int ask_and_retry(const struct cm_slow_request *request, struct cm_oom_at
 	return attempt->peers.given_bytes ? alloc_new(request) : CM_DRIVER_OUT_OF_MEMORY;
 }
 
-/* A small request takes a block of the large pool rather than fail: the driver would cut it out of
- * any memory, too. */
-static int take_large(const struct cm_slow_request *request)
+/* The small request as one for a block of the large pool: rather than fail it takes such a block,
+ * since the driver would cut it out of any memory, too. */
+static struct cm_slow_request as_large(const struct cm_slow_request *request)
 {
 	struct cm_slow_request large = *request;
 
-	if (request->size > CM_SMALL_MAX)
-		return -ENOENT;
 	large.size = CM_SMALL_MAX + CM_GRAIN;
-	return cm_shard_take_anywhere(&large);
+	return large;
+}
+
+static int take_large(const struct cm_slow_request *request)
+{
+	const struct cm_slow_request large = as_large(request);
+
+	return request->size <= CM_SMALL_MAX ? cm_shard_take_anywhere(&large) : -ENOENT;
 }
 
 /* Takes a block that was spared; else returns idle memory, asks peer processes, and asks the driver
@@ -298,6 +303,23 @@ static int make_way(const struct cm_slow_request *request, bool device_is_idle)
 	return err;
 }
 
+/* If the limit or the driver has just refused such a segment, takes a spared block, or for a small
+ * request one of the large pool: neither the driver is asked, nor the device waited for, at each
+ * request. Pages can be moved instead. -ENOENT: ask the driver. */
+static int take_if_refused(const struct cm_slow_request *request)
+{
+	struct cm_heap *heap = request->heap;
+	const struct cm_slow_request large = as_large(request);
+	const uint64_t bytes = cm_slow_segment_bytes(request);
+
+	if (cm_paged_serves(heap) ||
+	    (!cm_limit_refuses(heap->device, bytes) &&
+	     !CM_WITH_LOCK(&heap->device->lock, cm_fragmentation_is_refused_locked(heap, bytes))))
+		return -ENOENT;
+	return request->size <= CM_SMALL_MAX ? cm_slow_take_unfragmenting(&large)
+					     : cm_slow_take(request);
+}
+
 /* -EBUSY: a capture has begun meanwhile, and the caller is outside the gate; nothing else in here
  * returns that. */
 static int serve_request(const struct cm_slow_request *request)
@@ -313,6 +335,8 @@ static int serve_request(const struct cm_slow_request *request)
 		return err;
 	err = make_way(request, idle);
 	if (!err)
+		err = take_if_refused(request);
+	if (err == -ENOENT)
 		err = alloc_new(request);
 	if (err != CM_DRIVER_OUT_OF_MEMORY)
 		return err;

@@ -114,6 +114,26 @@ static void a_small_request_takes_a_large_block_rather_than_fail(void **state)
 	case_close(f);
 }
 
+static void small_requests_on_a_full_card_do_not_ask_the_driver_each_time(void **state)
+{
+	struct fixture *f = case_open_limit(NULL, 64 * MIB);
+	uint64_t calls, retries;
+	int i;
+
+	(void)state;
+	(void)case_get(f, 48 * MIB);
+	case_put(f, case_get(f, 16 * MIB));
+	(void)case_get(f, 3 * MIB);
+	case_put(f, case_get(f, 512));
+	calls = f->driver.called[FAKE_MEM_ALLOC];
+	retries = fixture_scalar(f, CM_SCALAR_num_alloc_retries);
+	for (i = 0; i < 10; i++)
+		case_put(f, case_get(f, 512));
+	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], calls);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_alloc_retries), retries);
+	case_close(f);
+}
+
 static void the_driver_is_not_asked_again_unless_memory_has_returned(void **state)
 {
 	struct fixture *f = case_open_limit(NULL, 100 * MIB);
@@ -620,6 +640,7 @@ int main(void)
 		cmocka_unit_test(a_block_that_gets_ready_by_the_wait_serves_without_a_retry),
 		cmocka_unit_test(a_request_gets_its_own_size_where_a_segment_cannot_be_had),
 		cmocka_unit_test(a_small_request_takes_a_large_block_rather_than_fail),
+		cmocka_unit_test(small_requests_on_a_full_card_do_not_ask_the_driver_each_time),
 		cmocka_unit_test(the_driver_is_not_asked_again_unless_memory_has_returned),
 		cmocka_unit_test(a_large_request_that_the_card_will_refuse_asks_for_its_own_size),
 		cmocka_unit_test(an_oversize_block_that_is_enough_is_given_back_first),
