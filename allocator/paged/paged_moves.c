@@ -11,8 +11,8 @@
 
 #define PAGE CM_PAGED_PAGE
 #define LOST CM_PAGED_LOST
-/* So many new pages take at least 32 driver calls: one more to know whether there is memory for
- * them costs little. */
+/* On a card that is nearly full, more new pages than these take many driver calls: one more to know
+ * whether there is memory for them costs little. */
 #define ASK_ABOVE 8
 
 void cm_paged_tag_run_locked(struct cm_heap *heap, struct cm_paged *paged, uint32_t block)
