@@ -4,6 +4,7 @@
  * not keep stores in order. The reader is another process that copies upwards by system calls: it
  * looks at word after word as stats/reader_counters.c does, between two readings of the number.
  */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -15,12 +16,15 @@ static struct row {
 	uint32_t seq;
 	uint32_t pad;
 	uint64_t a, b;
-} row;
+	uint32_t stops;
+} row, second; /* shards of a device */
 
 static void setup(void)
 {
 	memset(&row, 0, sizeof(row));
+	memset(&second, 0, sizeof(second));
 	model_publish(&row.a, 16);
+	model_publish(&second.a, 16);
 }
 
 static void change(uint64_t to)
@@ -57,6 +61,60 @@ static void read_once(void)
 		MODEL_MUST(a == b && a == before / 2);
 }
 
+static void move(void)
+{
+	cm_seq_begin(&row.seq);
+	cm_seq_begin(&second.seq);
+	row.a--;
+	second.a++;
+	cm_seq_end(&second.seq);
+	cm_seq_end(&row.seq);
+}
+
+/* As the thread that has stopped both shards. */
+static void move_twice(void)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		cm_seq_begin(&row.stops);
+		move();
+		cm_seq_end(&row.stops);
+	}
+}
+
+static void move_without_stop(void)
+{
+	move();
+}
+
+/* What is copied, and whether it is of one moment. *ret_stops: read behind it, as it lies. */
+static uint64_t copy_row(struct row *from, uint32_t *ret_stops, bool *whole)
+{
+	const uint32_t before = __atomic_load_n(&from->seq, __ATOMIC_ACQUIRE);
+	const uint64_t a = model_peek(&from->a, 8);
+
+	__atomic_thread_fence(__ATOMIC_ACQUIRE); /* pread copies upwards */
+	*ret_stops = __atomic_load_n(&from->stops, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_ACQUIRE); /* the next system call */
+	*whole &= before == __atomic_load_n(&from->seq, __ATOMIC_RELAXED) && !(before & 1);
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return a;
+}
+
+/* As cm_reader_read_device(), with one try. */
+static void sum_once(void)
+{
+	bool whole = true;
+	uint32_t stops, none;
+	uint64_t sum;
+
+	sum = copy_row(&row, &stops, &whole);
+	sum += copy_row(&second, &none, &whole);
+	if (whole && !(stops & 1) && stops == __atomic_load_n(&row.stops, __ATOMIC_RELAXED))
+		MODEL_MUST(sum == 0);
+}
+
 static void write_without_begin(void)
 {
 	row.a = 1;
@@ -83,6 +141,13 @@ int main(void)
 		 2,
 		 NULL},
 		{"two readers", setup, {write_once, read_once, read_once}, NULL, 2, NULL},
+		{"the sum over two shards stays", setup, {move_twice, sum_once}, NULL, 2, NULL},
+		{"two shards that are not stopped",
+		 setup,
+		 {move_without_stop, sum_once},
+		 NULL,
+		 3,
+		 "sum == 0"},
 		{"no odd number", setup, {write_without_begin, read_once}, NULL, 3, "a == b"},
 		{"an odd number without order",
 		 setup,
