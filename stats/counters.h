@@ -266,7 +266,7 @@ static inline void cm_duration_add(struct cm_duration *time, uint64_t ns)
 	time->count++;
 }
 
-/* Rows ahead of the next one that are fetched into the cache: those of some three pairs. */
+/* Rows ahead of the next one that are fetched into the cache: those of some four pairs. */
 #define CM_RING_AHEAD 8
 
 struct cm_ring {
