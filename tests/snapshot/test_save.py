@@ -96,6 +96,20 @@ def a_busy_process_stands_still_for_a_moment(kit_):
                 held.append(said['held_ms'])
 
 
+def a_process_with_shards_is_saved_as_one_device(kit_):
+    """Each thread has a ring: merged, they can be rewound without a gap."""
+    with Running(kit_, 'busy', conf='shards:always') as running:
+        held, end = 0, time.monotonic() + 60
+        while not held or (held < 3 and time.monotonic() < end):
+            path, said = save(kit_, running)
+            if said['of_one_moment']:
+                assert len(check(kit_, path)['device_traces']) == 1
+                held += 1
+        shown = json.loads(kit_.ok('show', '--dir', running.regions, str(running.pid), '--json'))
+        shards = [service['shards'] for service in shown['processes'][0]['services']]
+        assert len(shards) == 1 and shards[0] > 1, shards
+
+
 def a_stopped_process_is_saved(kit_):
     # Without decay, which the library's own thread may be at when it is stopped.
     with Running(kit_, 'plain', conf='decay_seconds:off') as running:
@@ -518,6 +532,7 @@ def a_word_means_those_that_can_be_changed(kit_):
 if __name__ == '__main__':
     sys.exit(kit.with_kit([
         a_live_process_is_saved_with_names, a_busy_process_stands_still_for_a_moment,
+        a_process_with_shards_is_saved_as_one_device,
         a_stopped_process_is_saved, a_process_that_ended_in_a_change_is_not_of_one_moment,
         memory_that_is_not_there_is_not_drawn, a_killed_process_is_read_from_what_it_left,
         a_foreign_clock_tells_no_times, times_follow_the_order_of_events,
