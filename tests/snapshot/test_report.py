@@ -33,6 +33,14 @@ def the_parts_add_up_to_what_is_reserved(kit_):
     assert found['peak_of_events']['requested_bytes'] == PEAK
 
 
+def nothing_is_cached_outside_the_cache(kit_):
+    devices = json.loads(kit_.ok('report', '--json', kit_.make('shards', 1)))['devices']
+    outside = [found for found in devices if found['outside_the_cache']]
+    assert len(outside) == 1 and outside[0]['allocated_bytes'] == 28 * MIB, outside
+    for found in devices:
+        assert found['cached_bytes'] == max(0, found['reserved_bytes'] - found['allocated_bytes']), found
+
+
 def stacks_add_up_to_what_is_in_use(kit_):
     found = device(kit_, 0)
     assert sum(row['bytes'] for row in found['stacks_allocated']) == LIVE
@@ -187,7 +195,8 @@ def what_is_left_out_is_said(kit_):
 
 if __name__ == '__main__':
     sys.exit(kit.with_kit([
-        the_parts_add_up_to_what_is_reserved, stacks_add_up_to_what_is_in_use,
+        the_parts_add_up_to_what_is_reserved, nothing_is_cached_outside_the_cache,
+        stacks_add_up_to_what_is_in_use,
         the_text_says_who_and_why, rows_stand_for_what_is_asked_for,
         a_report_has_80_columns, what_was_not_recorded_is_said,
         temporaries_are_named, requests_that_failed_are_named,

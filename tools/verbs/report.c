@@ -314,7 +314,9 @@ static void put_json(struct cm_json *json, const struct cm_history *history,
 	cm_json_unsigned(json, "requested_bytes", figures->requested);
 	cm_json_unsigned(json, "rounding_bytes", figures->rounding);
 	cm_json_unsigned(json, "reserved_bytes", figures->reserved);
-	cm_json_unsigned(json, "cached_bytes", figures->reserved - figures->allocated);
+	/* Outside the cache nothing is reserved. */
+	cm_json_unsigned(json, "cached_bytes",
+			 device->outside ? 0 : figures->reserved - figures->allocated);
 	cm_json_unsigned(json, "pending_free_bytes", figures->pending);
 	cm_json_unsigned(json, "fragmented_bytes", figures->fragmented);
 	cm_json_unsigned(json, "releasable_bytes", figures->releasable);
