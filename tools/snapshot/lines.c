@@ -147,6 +147,14 @@ struct cm_function_text cm_function_format(const struct cm_snap_frame *frame)
 	return to;
 }
 
+/* A path of a damaged region may end in a slash. */
+static const char *last_name(const char *path)
+{
+	const char *name = basename(path);
+
+	return *name ? name : path;
+}
+
 const char *cm_stack_library(const struct cm_snapshot *snapshot, const struct cm_snap_stack *stack)
 {
 	uint32_t i;
@@ -157,9 +165,9 @@ const char *cm_stack_library(const struct cm_snapshot *snapshot, const struct cm
 		if (frame->layer == CM_LAYER_LIBRARY)
 			return frame->layer_name;
 		if (frame->layer == CM_LAYER_PROGRAM && frame->python)
-			return basename(frame->file);
+			return last_name(frame->file);
 		if (frame->layer == CM_LAYER_PROGRAM)
-			return *frame->module ? basename(frame->module) : frame->function;
+			return *frame->module ? last_name(frame->module) : frame->function;
 	}
 	return cm_stack_caller(snapshot, stack)->function;
 }
