@@ -181,8 +181,8 @@ struct cm_block {
 			 * memory: of the free */
 	uint32_t state; /* enum cm_block_state */
 	union {
-		uint32_t age; /* free: request number of its pool when it became free; pending host
-			       * memory: number of its batch */
+		uint32_t age; /* free, of the large pool: its request number when it became free;
+			       * pending host memory: number of its batch */
 		uint32_t free_stack; /* pending device memory: of the free, 0: none */
 	};
 	union {
@@ -221,7 +221,8 @@ struct cm_segment {
 	uint32_t flags;   /* CM_SEGMENT_* */
 	uint32_t stack;   /* of the request that it was got for, 0: none */
 	uint64_t tick;
-	uint64_t reserved;
+	uint32_t busy; /* device memory: blocks that are allocated or pending */
+	uint32_t reserved;
 };
 
 /* One context with a heap. */

@@ -10,7 +10,9 @@
  * addresses, which is the order in which PyTorch prefers them: so what is reserved follows PyTorch
  * closely on real traces. Only a few steps are made to keep that order, since rows may be in no
  * processor cache. So of many equal blocks not always the lowest is taken, and of many in a wide
- * bin not always the smallest, but one that is larger by no more than the width of the bin.
+ * bin not always the smallest, but one that is larger by no more than the width of the bin. In the
+ * small pool remainders, and blocks that merge late, go before all others of their size: what was
+ * in use last is in the processor's caches.
  *
  * Caller locks. Blocks are named by their index in the block table. Inline: every request and every
  * free runs through here several times.
@@ -95,6 +97,17 @@ CM_ALWAYS_INLINE uint32_t cm_bins_next(const struct cm_bins *bins, uint32_t bin)
 	return word * 64 + (uint32_t)__builtin_ctzll(bins->map[word]);
 }
 
+/* The last bin before `bin` that is not empty, or 0. Reads the words of the map one by one. */
+CM_ALWAYS_INLINE uint32_t cm_bins_before(const struct cm_bins *bins, uint32_t bin)
+{
+	uint32_t word = bin >> 6;
+	uint64_t bits = bins->map[word] & ((UINT64_C(1) << (bin & 63)) - 1);
+
+	while (!bits && word)
+		bits = bins->map[--word];
+	return bits ? word * 64 + 63 - (uint32_t)__builtin_clzll(bits) : 0;
+}
+
 /* Puts a block into a bin, after smaller blocks and equal ones at lower addresses, as far as a few
  * steps reach. */
 CM_ALWAYS_INLINE void cm_bins_insert_among(struct cm_bins *bins, uint32_t bin, uint32_t index)
@@ -120,20 +133,43 @@ CM_ALWAYS_INLINE void cm_bins_insert_among(struct cm_bins *bins, uint32_t bin, u
 		bins->block[next].link_prev = index;
 }
 
+/* A bin gets its first block. */
+CM_ALWAYS_INLINE void cm_bins_mark(struct cm_bins *bins, uint32_t bin)
+{
+	const uint32_t word = bin >> 6;
+
+	bins->map[word] |= UINT64_C(1) << (bin & 63);
+	bins->top[word >> 6] |= UINT64_C(1) << (word & 63);
+}
+
 /* Puts a block in. */
 CM_ALWAYS_INLINE void cm_bins_insert(struct cm_bins *bins, uint32_t index)
 {
 	struct cm_block *block = &bins->block[index];
-	const uint32_t bin = cm_bins_of(block->size >> CM_GRAIN_SHIFT), word = bin >> 6;
+	const uint32_t bin = cm_bins_of(block->size >> CM_GRAIN_SHIFT);
 
 	if (bins->head[bin]) {
 		cm_bins_insert_among(bins, bin, index);
 		return;
 	}
-	bins->map[word] |= UINT64_C(1) << (bin & 63);
-	bins->top[word >> 6] |= UINT64_C(1) << (word & 63);
+	cm_bins_mark(bins, bin);
 	bins->head[bin] = index;
 	block->link_prev = block->link_next = 0;
+}
+
+/* Puts a block of the small pool in, before all others of its size. */
+CM_ALWAYS_INLINE void cm_bins_push(struct cm_bins *bins, uint32_t index)
+{
+	struct cm_block *block = &bins->block[index];
+	const uint32_t bin = cm_bins_of(block->size >> CM_GRAIN_SHIFT), next = bins->head[bin];
+
+	bins->head[bin] = index;
+	block->link_prev = 0;
+	block->link_next = next;
+	if (next)
+		bins->block[next].link_prev = index;
+	else
+		cm_bins_mark(bins, bin);
 }
 
 /* The last block of a bin has gone. */
@@ -161,6 +197,19 @@ CM_ALWAYS_INLINE void cm_bins_remove(struct cm_bins *bins, uint32_t index)
 	bin = cm_bins_of(block->size >> CM_GRAIN_SHIFT);
 	bins->head[bin] = next;
 	if (!next)
+		cm_bins_unmark(bins, bin);
+}
+
+/* Takes out a block that cm_bins_find found in the small pool: the first one of its bin. */
+CM_ALWAYS_INLINE void cm_bins_pop(struct cm_bins *bins, uint32_t index)
+{
+	const struct cm_block *block = &bins->block[index];
+	const uint32_t bin = cm_bins_of(block->size >> CM_GRAIN_SHIFT), next = block->link_next;
+
+	bins->head[bin] = next;
+	if (next)
+		bins->block[next].link_prev = 0;
+	else
 		cm_bins_unmark(bins, bin);
 }
 

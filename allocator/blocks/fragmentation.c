@@ -2,6 +2,7 @@
 #include "allocator/blocks/fragmentation.h"
 
 #include "allocator/base/size_class.h"
+#include "allocator/blocks/free.h"
 #include "allocator/blocks/poll_policy.h"
 #include "allocator/state/limit.h"
 #include "allocator/state/pages.h"
@@ -23,6 +24,9 @@
 #define UNSPLIT_SHARE 8
 #define PACK_TENTHS   7  /* with pages, if 7/10 are reserved: pages move, and few are touched */
 #define FULL_SHARE    32 /* with pages: if less than 1/32 is not reserved, moves have no limit */
+/* While blocks of the small pool merge late, a remainder of up to 1/16 of the request stays with
+ * its block. */
+#define LATE_REST_SHIFT 4
 /* Limits that hold until 1/32 more is in use than when they were last reset: */
 #define FUTILE_MOST 1024u /* searches for pages that found no better place than a ready block */
 #define MOVES_MOST  256u  /* requests for which pages are moved */
@@ -65,6 +69,16 @@ static bool card_fills_up(const struct cm_heap *heap)
 	return cache->plain && is_share(heap, cm_device_reserved_locked(heap->device), FILL_TENTHS);
 }
 
+void cm_fragmentation_set_merging_locked(struct cm_heap *heap)
+{
+	const bool late = heap->cache->plain && !heap->watches_splits;
+
+	if (heap->merges_late && !late)
+		(void)cm_heap_merge_locked(heap, CM_SMALL_SEGMENT, UINT32_MAX);
+	heap->merges_late = late;
+	heap->small_rest_shift = late ? LATE_REST_SHIFT : 63;
+}
+
 void cm_fragmentation_note_reserved_locked(struct cm_heap *heap)
 {
 	struct cm_device *device = heap->device;
@@ -74,6 +88,7 @@ void cm_fragmentation_note_reserved_locked(struct cm_heap *heap)
 		device->refused_at = 0;
 	heap->card_fills_up = card_fills_up(heap);
 	heap->watches_splits = heap->card_fills_up || cm_paged_serves(heap);
+	cm_fragmentation_set_merging_locked(heap);
 }
 
 void cm_fragmentation_note_refusal_locked(struct cm_heap *heap, uint64_t bytes)

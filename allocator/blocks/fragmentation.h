@@ -37,6 +37,9 @@
  * card_fills_up spare blocks. */
 void cm_fragmentation_note_reserved_locked(struct cm_heap *heap);
 
+/* Sets when the small pool's blocks merge, by what the function above has found. */
+void cm_fragmentation_set_merging_locked(struct cm_heap *heap);
+
 /* The driver refused `bytes`: the card is as large as what was reserved plus these. */
 void cm_fragmentation_note_refusal_locked(struct cm_heap *heap, uint64_t bytes);
 

@@ -26,8 +26,10 @@ struct slice {
 		int64_t blocks;
 		int64_t bytes;
 		int64_t requested;
-		int64_t pieces; /* how inactive_split changes, and its bytes */
-		int64_t piece_bytes;
+		/* What becomes ready is inactive_split, less these: blocks that are part of others
+		 * now, and all of segments that are wholly free. */
+		int64_t joined;
+		int64_t idle_bytes;
 	} sums[CM_POOL_COUNT];
 };
 
@@ -38,16 +40,6 @@ CM_ALWAYS_INLINE void note_merged(struct cm_cache *cache, struct cm_block *table
 	if (table[index].next)
 		table[table[index].next].prev = index;
 	cache->segment[table[index].segment].blocks -= gone;
-}
-
-/* A free neighbour leaves the bins, to become part of another block. */
-CM_ALWAYS_INLINE void take_neighbour(struct cm_bins *bins, bool recycled, uint32_t index,
-				     struct sums *sums)
-{
-	if (recycled)
-		cm_bins_remove(bins, index);
-	sums->pieces--;
-	sums->piece_bytes -= (int64_t)bins->block[index].size;
 }
 
 /* Merges a block with adjacent free blocks, whose rows become unused. Returns the row of the
@@ -62,18 +54,22 @@ CM_ALWAYS_INLINE uint32_t join(struct cm_heap *heap, struct cm_bins *bins, bool 
 
 	/* Row 0, which stands for "no neighbour", is never FREE: one check in place of two. */
 	if (cache->is_free[right]) {
-		take_neighbour(bins, recycled, right, sums);
+		if (recycled)
+			cm_bins_remove(bins, right);
 		absorb(heap->device, table, index, right);
 		gone++;
 	}
 	if (cache->is_free[left]) {
-		take_neighbour(bins, recycled, left, sums);
+		if (recycled)
+			cm_bins_remove(bins, left);
 		absorb(heap->device, table, left, index);
 		index = left;
 		gone++;
 	}
-	if (gone)
+	if (gone) {
 		note_merged(cache, table, index, gone);
+		sums->joined += gone;
+	}
 	return index;
 }
 
@@ -102,7 +98,8 @@ CM_ALWAYS_INLINE bool begins_run(const struct cm_block *block)
 static CM_NOINLINE uint32_t merge_run(struct cm_heap *heap, enum cm_pool pool, uint32_t first,
 				      struct slice *slice)
 {
-	struct cm_block *table = heap->cache->block;
+	struct cm_cache *cache = heap->cache;
+	struct cm_block *table = cache->block;
 	const uint32_t most = slice->left;
 	int64_t requested = (int64_t)table[first].requested;
 	uint32_t before = table[first].prev, behind = table[first].next, next, gone;
@@ -127,15 +124,30 @@ static CM_NOINLINE uint32_t merge_run(struct cm_heap *heap, enum cm_pool pool, u
 	table[whole].size = size;
 	table[whole].next = behind;
 	table[whole].link_next = list;
-	note_merged(heap->cache, table, whole, n - 1);
+	note_merged(cache, table, whole, n - 1);
 	count_ready(slice, pool, n, requested);
+	slice->sums[pool].joined += n - 1;
+	cache->segment[table[whole].segment].busy -= n - 1;
 	return whole;
+}
+
+/* A block of the segment is not in use any more. */
+CM_ALWAYS_INLINE void leave(struct cm_block *table, struct cm_segment *segment, struct sums *sums,
+			    uint64_t tick)
+{
+	if (CM_LIKELY(--segment->busy))
+		return;
+	sums->joined += segment->blocks;
+	sums->idle_bytes += (int64_t)segment->size;
+	/* Since then the segment is idle, although this block may have been free before. */
+	table[segment->first].tick = tick;
 }
 
 /* The first block of a list becomes FREE, with those behind it that adjoin it. Returns the rest of
  * the list. `recycled` and `paged`: what their segment is. */
-CM_ALWAYS_INLINE uint32_t retire_of(struct cm_heap *heap, enum cm_pool pool, uint32_t index,
-				    bool recycled, bool paged, struct slice *slice)
+CM_ALWAYS_INLINE uint32_t retire_of(struct cm_heap *heap, enum cm_pool pool,
+				    struct cm_segment *segment, uint32_t index, bool recycled,
+				    bool paged, struct slice *slice)
 {
 	struct cm_bins *bins = &heap->bins[pool];
 	struct cm_block *table = bins->block, *block = &table[index];
@@ -160,21 +172,35 @@ CM_ALWAYS_INLINE uint32_t retire_of(struct cm_heap *heap, enum cm_pool pool, uin
 	block->age = heap->searches[pool];
 	if (recycled)
 		cm_bins_insert(bins, index);
-	if (cm_block_is_split(block)) {
-		sums->pieces++;
-		sums->piece_bytes += (int64_t)block->size;
-	}
+	leave(table, segment, sums, slice->tick);
+	return rest;
+}
+
+/* The same for a block of the small pool that merges late. */
+CM_ALWAYS_INLINE uint32_t retire_late(struct cm_heap *heap, struct cm_segment *segment,
+				      uint32_t index, struct slice *slice)
+{
+	struct cm_block *table = heap->cache->block, *block = &table[index];
+	struct sums *sums = &slice->sums[CM_POOL_SMALL];
+	const uint32_t rest = block->link_next;
+
+	count_ready(slice, CM_POOL_SMALL, 1, (int64_t)block->requested);
+	sums->bytes += (int64_t)block->size;
+	cm_block_set_state(heap->cache, table, index, CM_BLOCK_FREE);
+	block->tick = slice->tick;
+	cm_bins_push(&heap->bins[CM_POOL_SMALL], index);
+	leave(table, segment, sums, slice->tick);
 	return rest;
 }
 
 static CM_NOINLINE uint32_t retire_unusual(struct cm_heap *heap, uint32_t index,
-					   const struct cm_segment *segment, struct slice *slice)
+					   struct cm_segment *segment, struct slice *slice)
 {
 	const bool recycled = cm_heap_recycles(heap, segment);
 
 	if (!recycled)
 		cm_device_note_unreclaimed(heap->device);
-	return retire_of(heap, cm_segment_pool(segment), index, recycled,
+	return retire_of(heap, cm_segment_pool(segment), segment, index, recycled,
 			 segment->flags & CM_SEGMENT_PAGED, slice);
 }
 
@@ -183,13 +209,15 @@ CM_ALWAYS_INLINE uint32_t retire(struct cm_heap *heap, uint32_t index, uint32_t 
 				 struct slice *slice)
 {
 	struct cm_cache *cache = heap->cache;
-	const struct cm_segment *segment = &cache->segment[cache->block[index].segment];
+	struct cm_segment *segment = &cache->segment[cache->block[index].segment];
 
 	if (CM_UNLIKELY(segment->flags & unusual))
 		return retire_unusual(heap, index, segment, slice);
-	return cm_segment_pool(segment) == CM_POOL_SMALL
-		       ? retire_of(heap, CM_POOL_SMALL, index, true, false, slice)
-		       : retire_of(heap, CM_POOL_LARGE, index, true, false, slice);
+	if (cm_segment_pool(segment) == CM_POOL_LARGE)
+		return retire_of(heap, CM_POOL_LARGE, segment, index, true, false, slice);
+	return CM_LIKELY(heap->merges_late)
+		       ? retire_late(heap, segment, index, slice)
+		       : retire_of(heap, CM_POOL_SMALL, segment, index, true, false, slice);
 }
 
 static void count_retired(struct cm_device *device, const struct slice *slice)
@@ -206,9 +234,9 @@ static void count_retired(struct cm_device *device, const struct slice *slice)
 		cm_counters_ready(row, (enum cm_pool)pool, sums->blocks, sums->bytes,
 				  sums->requested);
 		passed |= cm_counters_change(row, (enum cm_pool)pool, CM_STAT_INACTIVE_SPLIT,
-					     sums->pieces);
+					     sums->blocks - sums->joined);
 		passed |= cm_counters_change(row, (enum cm_pool)pool, CM_STAT_INACTIVE_SPLIT_BYTES,
-					     sums->piece_bytes);
+					     sums->bytes - sums->idle_bytes);
 	}
 	if (CM_UNLIKELY(passed))
 		cm_shards_trade_locked(device);
@@ -248,12 +276,12 @@ static void note_slice(struct cm_heap *heap, uint64_t newest, uint64_t rest, uin
 void cm_free_retire_at_once_locked(struct cm_heap *heap, uint32_t index, uint64_t tick)
 {
 	const struct cm_cache *cache = heap->cache;
-	const struct cm_segment *segment = &cache->segment[cache->block[index].segment];
+	struct cm_segment *segment = &cache->segment[cache->block[index].segment];
 	struct slice slice = {.tick = tick, .left = 1};
 
 	note_completed(heap, &cache->block[index], tick);
 	/* The caller returns the segment to the driver, so no other thread has to find it. */
-	(void)retire_of(heap, cm_segment_pool(segment), index, false, false, &slice);
+	(void)retire_of(heap, cm_segment_pool(segment), segment, index, false, false, &slice);
 	count_retired(heap->device, &slice);
 }
 
@@ -287,7 +315,7 @@ struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr)
 		freed.heap = cm_segment_heap(cache, segment);
 		if (!cm_heap_free_locked(freed.heap, index))
 			cm_free_want_close(cache, device, freed.heap);
-		else if (cm_segment_is_free(cache, segment))
+		else if (cm_segment_is_free(segment))
 			freed.unreclaimed_segment = (uint32_t)(segment - cache->segment);
 	}
 	cm_lock_release(&device->lock);
@@ -301,6 +329,68 @@ static void end_epoch_locked(struct cm_heap *heap, struct cm_batch *epoch)
 	cm_counters_count(heap->device->row, CM_SCALAR_epochs_closed, epoch->closes);
 	cm_counters_count(heap->device->row, CM_SCALAR_barriers, epoch->barriers);
 	heap->polled_bytes = 0;
+}
+
+/* Merges a block of the small pool with all free blocks beside it. Returns the row of the whole; 0:
+ * there is none beside it. */
+static uint32_t merge_around(struct cm_heap *heap, struct cm_bins *bins, uint32_t index)
+{
+	struct cm_cache *cache = heap->cache;
+	struct cm_block *table = bins->block;
+	struct cm_segment *segment = &cache->segment[table[index].segment];
+	uint64_t tick = 0;
+	uint32_t gone = 0, right;
+
+	while (cache->is_free[table[index].prev])
+		index = table[index].prev;
+	if (!cache->is_free[table[index].next])
+		return 0;
+	cm_bins_remove(bins, index);
+	tick = table[index].tick;
+	while (cache->is_free[right = table[index].next]) {
+		cm_bins_remove(bins, right);
+		tick = table[right].tick > tick ? table[right].tick : tick;
+		absorb(heap->device, table, index, right);
+		gone++;
+	}
+	note_merged(cache, table, index, gone);
+	table[index].tick = tick;
+	cm_bins_push(bins, index);
+	if (segment->busy)
+		cm_counters_lower(heap->device->row, CM_POOL_SMALL, CM_STAT_INACTIVE_SPLIT, gone);
+	return index;
+}
+
+/* The same for the blocks of a bin. True: one has `size` bytes then. */
+static bool merge_bin(struct cm_heap *heap, uint32_t bin, uint64_t size, uint32_t *looks)
+{
+	struct cm_bins *bins = &heap->bins[CM_POOL_SMALL];
+	const struct cm_block *table = bins->block;
+	uint32_t index, before = 0, whole;
+
+	/* What merges leaves the bin, with the blocks beside it; `before` has none. */
+	while (*looks && (index = before ? table[before].link_next : bins->head[bin]) != 0) {
+		--*looks;
+		whole = merge_around(heap, bins, index);
+		if (whole && table[whole].size >= size)
+			return true;
+		if (!whole)
+			before = index;
+	}
+	return false;
+}
+
+bool cm_heap_merge_locked(struct cm_heap *heap, uint64_t size, uint32_t looks)
+{
+	const uint64_t most = size <= CM_SMALL_SEGMENT ? size : CM_SMALL_SEGMENT;
+	uint32_t bin = (uint32_t)(most >> CM_GRAIN_SHIFT);
+	bool found = false;
+
+	cm_counters_begin(heap->device->row);
+	while (!found && looks && (bin = cm_bins_before(&heap->bins[CM_POOL_SMALL], bin)) != 0)
+		found = merge_bin(heap, bin, size, &looks);
+	cm_counters_end(heap->device->row);
+	return found;
 }
 
 bool cm_heap_retire_locked(struct cm_heap *heap, struct cm_batch *epoch)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Frees blocks: a block that the program frees waits in the open epoch. When the epoch is ready,
- * the block merges with adjacent free blocks and enters the bins. What every free does is inline.
+ * the block merges with adjacent free blocks and enters the bins; or it enters them as it is, and
+ * merges when nothing fits (`merges_late` of the heap). What every free does is inline.
  *
  * No function calls the driver. For *_locked the caller holds the device's lock.
  */
@@ -128,11 +129,18 @@ struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr);
 bool cm_heap_free_locked(struct cm_heap *heap, uint32_t block);
 
 /*
- * CM_RETIRE_SLICE blocks of an epoch become FREE, merge with adjacent free blocks and enter the
- * bins, in some 10 us. False: more are left, so call it again. Other threads may take the lock in
- * between.
+ * CM_RETIRE_SLICE blocks of an epoch become FREE and enter the bins, in some 10 us. False: more are
+ * left, so call it again. Other threads may take the lock in between.
  */
 #define CM_RETIRE_SLICE 64u
 CM_NODISCARD bool cm_heap_retire_locked(struct cm_heap *heap, struct cm_batch *epoch);
+
+/*
+ * Merges free blocks of the small pool that have less than `size` bytes with their free neighbours,
+ * the largest first, until one has `size` bytes or `looks` blocks were read: CM_MERGE_LOOKS take
+ * some 20 us. False: none has.
+ */
+#define CM_MERGE_LOOKS 1024u
+bool cm_heap_merge_locked(struct cm_heap *heap, uint64_t size, uint32_t looks);
 
 #endif

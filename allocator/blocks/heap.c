@@ -44,7 +44,7 @@ bool cm_take_splits_by_policy(const struct cm_heap *heap, enum cm_pool pool,
 	const uint32_t flags = heap->cache->segment[block->segment].flags;
 
 	return flags & CM_SEGMENT_PAGED ||
-	       (cm_take_remainder_serves(heap, pool, block->size - size) &&
+	       (cm_take_remainder_serves(heap, pool, size, block->size - size) &&
 		size < heap->cache->policy.max_split_size && !(flags & CM_SEGMENT_EXACT));
 }
 
@@ -67,7 +67,8 @@ int cm_heap_take_block_locked(struct cm_heap *heap, uint32_t block, uint64_t siz
 	assert(cm_lock_is_held(&heap->device->lock));
 	return heap->cache->block[block].size < size
 		       ? -ENOENT
-		       : cm_take_found(heap, pool, block, size, bytes, source, false, ret_addr);
+		       : cm_take_found(heap, pool, block, false, size, bytes, source, false,
+				       ret_addr);
 }
 
 static void fill_segment(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t addr, uint64_t size,
@@ -86,6 +87,7 @@ static void fill_segment(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t 
 	__atomic_store_n(&segment->device, heap->device->index, __ATOMIC_RELAXED);
 	segment->first = b;
 	segment->blocks = 1;
+	segment->busy = 0;
 	segment->stack = cm_thread.stack;
 	segment->tick = block->tick = cm_cache_tick(cache);
 	block->age = heap->searches[flags & CM_SEGMENT_SMALL ? CM_POOL_SMALL : CM_POOL_LARGE];
@@ -194,6 +196,16 @@ int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segmen
 	return 0;
 }
 
+static void give_rows(struct cm_device *device, const struct cm_segment *segment)
+{
+	uint32_t index = segment->first, next;
+
+	for (; index; index = next) {
+		next = device->cache->block[index].next;
+		cm_rows_give_block(device, index);
+	}
+}
+
 void cm_heap_remove_segment_locked(struct cm_cache *cache, uint32_t s)
 {
 	struct cm_segment *segment = &cache->segment[s];
@@ -202,7 +214,7 @@ void cm_heap_remove_segment_locked(struct cm_cache *cache, uint32_t s)
 	enum cm_pool pool = cm_segment_pool(segment);
 
 	if (cm_segment_is_recycled(cache, segment))
-		cm_bins_remove(&heap->bins[cm_segment_pool(segment)], segment->first);
+		cm_heap_unbin_segment_locked(heap, segment);
 	cm_counters_begin(device->row);
 	cm_counters_lower(device->row, pool, CM_STAT_SEGMENT, 1);
 	cm_counters_lower(device->row, pool, CM_STAT_RESERVED_BYTES, (int64_t)segment->size);
@@ -218,7 +230,7 @@ void cm_heap_remove_segment_locked(struct cm_cache *cache, uint32_t s)
 	cm_lock_acquire(&cache->tables);
 	cm_page_map_remove(&cache->pages, segment->addr, segment->size);
 	cm_lock_release(&cache->tables);
-	cm_rows_give_block(device, segment->first);
+	give_rows(device, segment);
 	cm_rows_give_segment(cache, s);
 }
 

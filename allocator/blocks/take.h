@@ -13,6 +13,7 @@
 #include <errno.h>
 
 #include "allocator/blocks/fragmentation.h"
+#include "allocator/blocks/free.h"
 #include "allocator/blocks/poll_policy.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/shards.h"
@@ -26,9 +27,10 @@ bool cm_take_splits_by_policy(const struct cm_heap *heap, enum cm_pool pool,
 			      const struct cm_block *block, uint64_t size);
 
 CM_ALWAYS_INLINE bool cm_take_remainder_serves(const struct cm_heap *heap, enum cm_pool pool,
-					       uint64_t rest)
+					       uint64_t size, uint64_t rest)
 {
-	return pool == CM_POOL_SMALL ? rest >= CM_GRAIN : rest > heap->rest_most;
+	return pool == CM_POOL_SMALL ? rest > size >> heap->small_rest_shift
+				     : rest > heap->rest_most;
 }
 
 /* Most processes configure nothing: then a block that is large enough fits, and its segment need
@@ -43,15 +45,15 @@ CM_ALWAYS_INLINE bool cm_take_splits(const struct cm_heap *heap, enum cm_pool po
 				     const struct cm_block *block, uint64_t size)
 {
 	if (CM_LIKELY(heap->cache->plain))
-		return cm_take_remainder_serves(heap, pool, block->size - size);
+		return cm_take_remainder_serves(heap, pool, size, block->size - size);
 	return block->size > size && cm_take_splits_by_policy(heap, pool, block, size);
 }
 
 /* Splits the `rest_size` bytes behind the first `size` ones off as a free block of their own, and
  * puts that into the bins; 0: no row left. */
 CM_ALWAYS_INLINE uint32_t cm_take_split(struct cm_heap *heap, struct cm_bins *bins,
-					struct cm_segment *segment, uint32_t index, uint64_t size,
-					uint64_t rest_size)
+					struct cm_segment *segment, enum cm_pool pool,
+					uint32_t index, uint64_t size, uint64_t rest_size)
 {
 	struct cm_block *block = &bins->block[index], *tail;
 	uint32_t rest = cm_rows_take_block(heap->device), next = block->next;
@@ -72,27 +74,29 @@ CM_ALWAYS_INLINE uint32_t cm_take_split(struct cm_heap *heap, struct cm_bins *bi
 	block->next = rest;
 	block->size = size;
 	segment->blocks++;
-	cm_bins_insert(bins, rest);
+	if (pool == CM_POOL_SMALL)
+		cm_bins_push(bins, rest);
+	else
+		cm_bins_insert(bins, rest);
 	return rest;
 }
 
 /* How an allocation changes the counters of free blocks of segments in use (PyTorch's
  * inactive_split). */
 CM_ALWAYS_INLINE void cm_take_count_split(struct cm_device *device, enum cm_pool pool,
-					  bool was_split, bool rest, uint64_t size,
-					  uint64_t rest_size)
+					  struct cm_segment *segment, bool rest, uint64_t size)
 {
 	struct cm_device_row *row = device->row;
 	bool passed;
 
-	if (CM_LIKELY(was_split)) {
+	if (CM_LIKELY(segment->busy++)) {
 		cm_counters_lower(row, pool, CM_STAT_INACTIVE_SPLIT_BYTES, (int64_t)size);
 		if (!rest)
 			cm_counters_lower(row, pool, CM_STAT_INACTIVE_SPLIT, 1);
-	} else if (rest) {
-		passed = cm_counters_raise(row, pool, CM_STAT_INACTIVE_SPLIT, 1);
+	} else if (segment->blocks > 1) {
+		passed = cm_counters_raise(row, pool, CM_STAT_INACTIVE_SPLIT, segment->blocks - 1);
 		passed |= cm_counters_raise(row, pool, CM_STAT_INACTIVE_SPLIT_BYTES,
-					    (int64_t)rest_size);
+					    (int64_t)(segment->size - size));
 		if (CM_UNLIKELY(passed))
 			cm_shards_trade_locked(device);
 	}
@@ -110,14 +114,13 @@ CM_ALWAYS_INLINE void cm_take_allocate(struct cm_heap *heap, enum cm_pool pool, 
 	struct cm_bins *bins = &heap->bins[pool];
 	struct cm_block *block = &bins->block[index];
 	struct cm_segment *segment = &cache->segment[block->segment];
-	bool was_split = cm_block_is_split(block);
 	uint64_t tick = usual ? cm_tick() : cm_cache_tick(cache);
 	uint32_t rest = 0;
 
 	/* For the later free, which reads the segment's row. */
 	__builtin_prefetch(segment);
 	if (rest_size)
-		rest = cm_take_split(heap, bins, segment, index, size, rest_size);
+		rest = cm_take_split(heap, bins, segment, pool, index, size, rest_size);
 	if (!rest)
 		size = block->size;
 	cm_block_set_state(cache, bins->block, index, CM_BLOCK_LIVE);
@@ -128,7 +131,7 @@ CM_ALWAYS_INLINE void cm_take_allocate(struct cm_heap *heap, enum cm_pool pool, 
 	heap->live_bytes += size;
 
 	cm_counters_begin(row);
-	cm_take_count_split(device, pool, was_split, rest != 0, size, rest_size);
+	cm_take_count_split(device, pool, segment, rest != 0, size);
 	if (CM_UNLIKELY(cm_counters_alloc(row, pool, (int64_t)size, (int64_t)bytes)))
 		cm_shards_trade_locked(device);
 	cm_counters_count(row, source, 1);
@@ -177,8 +180,8 @@ enum cm_take_way {
 
 /* Allocates a block from the bins; 0: none fits. */
 CM_ALWAYS_INLINE int cm_take_found(struct cm_heap *heap, enum cm_pool pool, uint32_t index,
-				   uint64_t size, uint64_t bytes, enum cm_scalar source, bool usual,
-				   uint64_t *ret_addr)
+				   bool pops, uint64_t size, uint64_t bytes, enum cm_scalar source,
+				   bool usual, uint64_t *ret_addr)
 {
 	struct cm_cache *cache = heap->cache;
 	const struct cm_block *block = &heap->bins[pool].block[index];
@@ -187,10 +190,13 @@ CM_ALWAYS_INLINE int cm_take_found(struct cm_heap *heap, enum cm_pool pool, uint
 	if (CM_UNLIKELY(!index || (!usual && !cm_take_fits(cache, block, size))))
 		return -ENOENT;
 	rest_size = block->size - size;
-	if (usual ? !cm_take_remainder_serves(heap, pool, rest_size)
+	if (usual ? !cm_take_remainder_serves(heap, pool, size, rest_size)
 		  : !cm_take_splits(heap, pool, block, size))
 		rest_size = 0;
-	cm_bins_remove(&heap->bins[pool], index);
+	if (pops)
+		cm_bins_pop(&heap->bins[pool], index);
+	else
+		cm_bins_remove(&heap->bins[pool], index);
 	cm_take_allocate(heap, pool, index, size, bytes, rest_size, source, usual);
 	*ret_addr = block->addr;
 	return 0;
@@ -205,14 +211,18 @@ CM_ALWAYS_INLINE int cm_take_from_pool(struct cm_heap *heap, enum cm_pool pool, 
 					 CM_UNLIKELY(heap->watches_splits)
 				 ? cm_fragmentation_find_locked(heap, size)
 				 : cm_bins_find(bins, size);
-	const struct cm_block *block = &bins->block[index];
+	const struct cm_block *block;
 
+	if (pool == CM_POOL_SMALL && CM_UNLIKELY(!index) && heap->merges_late &&
+	    cm_heap_merge_locked(heap, size, CM_MERGE_LOOKS))
+		index = cm_bins_find(bins, size);
+	block = &bins->block[index];
 	if (way <= CM_TAKE_FIRST &&
 	    CM_UNLIKELY(index && cm_take_should_poll(heap, pool, block, size)))
 		return -ENOENT;
 	heap->searches[pool]++;
-	return cm_take_found(heap, pool, index, size, bytes, CM_SCALAR_cache_hits,
-			     way == CM_TAKE_USUAL, ret_addr);
+	return cm_take_found(heap, pool, index, pool == CM_POOL_SMALL, size, bytes,
+			     CM_SCALAR_cache_hits, way == CM_TAKE_USUAL, ret_addr);
 }
 
 /* Each pool has code of its own, in which the places of its counters are constants. */

@@ -63,6 +63,14 @@ static bool check_cell(struct walk *walk, uint32_t index)
 			  index, (ull)block->addr);
 }
 
+/* Whether the segment may have free neighbours: of small blocks that merge late, which no longer
+ * matter once the segment is not recycled. */
+static bool may_merge_late(struct cm_cache *cache, const struct cm_segment *segment)
+{
+	return segment->flags & CM_SEGMENT_SMALL && (cm_segment_heap(cache, segment)->merges_late ||
+						     !cm_segment_is_recycled(cache, segment));
+}
+
 static bool check_block(struct walk *walk, uint32_t s, uint32_t index, uint32_t before,
 			uint64_t addr)
 {
@@ -87,7 +95,8 @@ static bool check_block(struct walk *walk, uint32_t s, uint32_t index, uint32_t 
 					  (ull)block->size, (ull)block->requested);
 		return true;
 	case CM_BLOCK_FREE:
-		if (before && walk->cache->block[before].state == CM_BLOCK_FREE)
+		if (before && walk->cache->block[before].state == CM_BLOCK_FREE &&
+		    !may_merge_late(walk->cache, &walk->cache->segment[s]))
 			return cm_why_set(&walk->why, "blocks %u and %u are free neighbours",
 					  before, index);
 		return true;
@@ -125,7 +134,7 @@ static void add_block(struct walk *walk, const struct cm_segment *segment,
 	if (block->state == CM_BLOCK_FREE) {
 		if (cm_segment_is_recycled(walk->cache, segment))
 			heap->free_blocks[cm_segment_pool(segment)]++;
-		if (cm_block_is_split(block)) {
+		if (segment->busy) {
 			add_to_sum(sum, pool, CM_STAT_INACTIVE_SPLIT, 1);
 			add_to_sum(sum, pool, CM_STAT_INACTIVE_SPLIT_BYTES, block->size);
 		}
@@ -200,7 +209,7 @@ static bool check_segment(struct walk *walk, uint32_t s)
 	const struct cm_segment *segment = &cache->segment[s];
 	struct device_sum *sum = &walk->device[segment->device];
 	uint64_t addr = segment->addr;
-	uint32_t index, before = 0, blocks = 0;
+	uint32_t index, before = 0, blocks = 0, busy = 0;
 
 	if (!check_segment_row(walk, s))
 		return false;
@@ -211,11 +220,15 @@ static bool check_segment(struct walk *walk, uint32_t s)
 		addr += cache->block[index].size;
 		before = index;
 		blocks++;
+		busy += cache->block[index].state != CM_BLOCK_FREE;
 	}
 	if (addr != segment->addr + segment->size || blocks != segment->blocks)
 		return cm_why_set(
 			&walk->why, "segment %u: %u blocks of %llu bytes stand for %u of %llu", s,
 			blocks, (ull)(addr - segment->addr), segment->blocks, (ull)segment->size);
+	if (busy != segment->busy)
+		return cm_why_set(&walk->why, "segment %u: %u blocks are not free, not %u", s, busy,
+				  segment->busy);
 	if (!check_is_free(walk, segment->first))
 		return false;
 	if (segment->flags & CM_SEGMENT_PAGED)

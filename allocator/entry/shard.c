@@ -5,6 +5,7 @@
 
 #include "allocator/base/size_class.h"
 #include "allocator/blocks/fragmentation.h"
+#include "allocator/blocks/free.h"
 #include "allocator/entry/create.h"
 #include "allocator/entry/slow_reuse.h"
 #include "allocator/state/pages.h"
@@ -91,15 +92,18 @@ struct cm_heap *cm_shard_choose(struct cm_heap *heap)
 /* ---- memory of other shards ---- */
 
 /* A free block of the heap that is a whole segment and serves the size; 0: the best fit is none. */
-static uint32_t find_whole_locked(const struct cm_heap *heap, uint64_t size)
+static uint32_t find_whole_locked(struct cm_heap *heap, uint64_t size)
 {
 	const struct cm_cache *cache = heap->cache;
 	const enum cm_pool pool = cm_size_pool(size);
 	/* The best fit of a small size would be a piece. */
 	const uint64_t least = pool == CM_POOL_SMALL ? CM_SEGMENT_GRAIN : size;
-	const uint32_t index = cm_bins_find(&heap->bins[pool], least);
 	const uint32_t flags = CM_SEGMENT_USED | CM_SEGMENT_SMALL;
+	uint32_t index;
 
+	if (pool == CM_POOL_SMALL && heap->merges_late)
+		(void)cm_heap_merge_locked(heap, least, CM_MERGE_LOOKS);
+	index = cm_bins_find(&heap->bins[pool], least);
 	if (!index || cm_block_is_split(&cache->block[index]) ||
 	    cache->segment[cache->block[index].segment].flags & ~flags)
 		return 0;

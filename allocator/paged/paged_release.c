@@ -115,7 +115,7 @@ static bool find_idle(struct cm_heap *heap, const struct cm_paged *paged, uint32
 	const bool whole = !cm_segment_is_recycled(cache, &cache->segment[run]);
 	uint32_t index;
 
-	if (whole && !cm_segment_is_free(cache, &cache->segment[run]))
+	if (whole && !cm_segment_is_free(&cache->segment[run]))
 		return false;
 	for (index = cache->segment[run].first; index; index = cache->block[index].next) {
 		if (cache->block[index].state != CM_BLOCK_FREE)

@@ -75,13 +75,16 @@ static void fill_run(struct cm_heap *heap, uint32_t s, uint32_t flags, uint32_t 
 	__atomic_store_n(&run->flags, flags | CM_SEGMENT_PAGED | CM_SEGMENT_USED, __ATOMIC_RELEASE);
 }
 
+/* Returns how many of them are in use or pending. */
 static uint32_t give_blocks_to(struct cm_cache *cache, uint32_t first, uint32_t run)
 {
-	uint32_t n = 0;
+	uint32_t busy = 0;
 
-	for (; first; first = cache->block[first].next, n++)
+	for (; first; first = cache->block[first].next) {
 		cache->block[first].segment = run;
-	return n;
+		busy += cache->block[first].state != CM_BLOCK_FREE;
+	}
+	return busy;
 }
 
 /* `last` ends the left run, and the right one begins behind it. The one of fewer blocks goes. */
@@ -91,7 +94,8 @@ static uint32_t join_runs(struct cm_heap *heap, uint32_t left, uint32_t right, u
 	struct cm_segment *a = &cache->segment[left], *b = &cache->segment[right];
 	const bool keeps_left = a->blocks >= b->blocks;
 	struct cm_segment *kept = keeps_left ? a : b;
-	const uint32_t blocks = a->blocks + b->blocks, first = a->first, second = b->first;
+	const uint32_t blocks = a->blocks + b->blocks, busy = a->busy + b->busy;
+	const uint32_t first = a->first, second = b->first;
 	const uint64_t addr = a->addr, size = a->size + b->size;
 	const uint32_t named = (a->flags | b->flags) & CM_SEGMENT_NAMED;
 
@@ -102,6 +106,7 @@ static uint32_t join_runs(struct cm_heap *heap, uint32_t left, uint32_t right, u
 	kept->size = size;
 	kept->first = first;
 	kept->blocks = blocks;
+	kept->busy = busy;
 	__atomic_fetch_or(&kept->flags, named, __ATOMIC_RELAXED);
 	cm_rows_give_segment(cache, keeps_left ? right : left);
 	return keeps_left ? left : right;
@@ -163,6 +168,7 @@ int cm_runs_add_locked(struct cm_heap *heap, uint32_t flags, uint64_t addr, uint
 	cache->segment[run].size = block->size = bytes;
 	cache->segment[run].first = index;
 	cache->segment[run].blocks = 1;
+	cache->segment[run].busy = 0;
 	fill_run(heap, run, flags, cm_thread.stack);
 	block->age = heap->searches[flags & CM_SEGMENT_SMALL ? CM_POOL_SMALL : CM_POOL_LARGE];
 	block->tick = cache->segment[run].tick;
@@ -232,12 +238,13 @@ static void part(struct cm_heap *heap, uint32_t run, uint32_t other, uint32_t la
 	made->size = left_moves ? addr - kept->addr : run_end - end;
 	made->first = left_moves ? left_first : first;
 	made->blocks = n;
-	(void)give_blocks_to(cache, made->first, other);
+	made->busy = give_blocks_to(cache, made->first, other);
 	fill_run(heap, other, kept->flags & ~(CM_SEGMENT_PAGED | CM_SEGMENT_USED), kept->stack);
 	kept->addr = left_moves ? end : kept->addr;
 	kept->size = left_moves ? run_end - end : addr - kept->addr;
 	kept->first = left_moves ? first : left_first;
 	kept->blocks -= n;
+	kept->busy -= made->busy;
 }
 
 /* Fills the row for the rest of a block behind the removed pages; it may be the row of the block

@@ -38,7 +38,7 @@ int cm_release_to_driver(struct cm_device *device, uint64_t ctx, uint64_t addr, 
 
 bool cm_release_can(const struct cm_device *device, const struct cm_segment *segment)
 {
-	return cm_segment_is_of(segment, device) && cm_segment_is_free(device->cache, segment) &&
+	return cm_segment_is_of(segment, device) && cm_segment_is_free(segment) &&
 	       !(segment->flags & CM_SEGMENT_PAGED) &&
 	       !cm_heap_is_suspended(cm_segment_heap(device->cache, segment));
 }

@@ -9,7 +9,9 @@
  *
  * Rows: cm_block and cm_segment live in the region (stats/layout.h) and refer to each other by
  * index. Equations that hold whenever the lock is free, checked by check.c:
- *   - the blocks of a segment tile it, in the order of their links; no two neighbours are FREE;
+ *   - the blocks of a segment tile it, in the order of their links; no two neighbours are FREE,
+ *     but for those of the small pool while its blocks merge late; `busy` of a segment counts the
+ *     others;
  *   - a FREE block is in the bins of its heap and pool, unless its segment is exported or its heap
  *     drains; a PENDING block is on the list of exactly one epoch; a LIVE block is in its page's
  *     cell;
@@ -137,6 +139,9 @@ struct cm_heap {
 	_Alignas(64) uint64_t live_bytes;
 	bool card_fills_up; /* this and the next: see fragmentation.h */
 	bool watches_splits;
+	/* Blocks of the small pool merge when nothing fits, not when they become ready. */
+	bool merges_late;
+	uint8_t small_rest_shift; /* of them, so small a part of its size stays with a request */
 	/* Of a block of the large pool, so much stays with a request that it serves: nothing with
 	 * pages, so that they fill up. */
 	uint64_t rest_most;
@@ -560,12 +565,11 @@ static inline bool cm_block_is_split(const struct cm_block *block)
 	return block->prev || block->next;
 }
 
-/* Whether the segment is one free block of a device. */
-static inline bool cm_segment_is_free(const struct cm_cache *cache,
-				      const struct cm_segment *segment)
+/* Whether the segment is of a device, and none of its blocks is in use or pending. */
+static inline bool cm_segment_is_free(const struct cm_segment *segment)
 {
 	return (segment->flags & (CM_SEGMENT_USED | CM_SEGMENT_HOST)) == CM_SEGMENT_USED &&
-	       segment->blocks == 1 && cache->block[segment->first].state == CM_BLOCK_FREE;
+	       !segment->busy;
 }
 
 /* The calling thread with a stack: cm_thread.stack, or that of a block. Under a lock, so that the

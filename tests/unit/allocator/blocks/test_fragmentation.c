@@ -32,6 +32,30 @@ static uint64_t segment_calls(const struct fixture *f)
 	return f->driver.called[FAKE_MEM_ALLOC] + f->driver.called[FAKE_MEM_FREE];
 }
 
+/* Half of a card of 20 MiB is in use at the end. */
+static void small_blocks_merge_at_once_where_a_card_fills_up(void **state)
+{
+	struct fixture *f = open_card(20 * MIB);
+	uint64_t addr[4];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 4; i++)
+		addr[i] = case_get(f, 512 * (i + 1));
+	for (i = 0; i < 2; i++) {
+		case_put(f, addr[i]);
+		case_settle(f);
+	}
+	assert_current(f, CM_POOL_SMALL, CM_STAT_INACTIVE_SPLIT, 3);
+	(void)case_get(f, 10 * MIB);
+	assert_current(f, CM_POOL_SMALL, CM_STAT_INACTIVE_SPLIT, 2);
+	case_put(f, addr[2]);
+	case_settle(f);
+	assert_current(f, CM_POOL_SMALL, CM_STAT_INACTIVE_SPLIT, 2);
+	assert_int_equal(case_get(f, 512 * 6), addr[0]);
+	case_close(f);
+}
+
 static void an_idle_segment_is_not_cut_for_a_small_part_of_it(void **state)
 {
 	static const struct {
@@ -263,6 +287,7 @@ static void it_is_done_where_blocks_may_be_cut_and_the_policy_wants_it(void **st
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(small_blocks_merge_at_once_where_a_card_fills_up),
 		cmocka_unit_test(an_idle_segment_is_not_cut_for_a_small_part_of_it),
 		card_case(what_fits_its_segment_is_served_from_it),
 		card_case(a_piece_beside_one_in_use_is_cut),

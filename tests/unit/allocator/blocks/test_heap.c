@@ -89,34 +89,36 @@ static void inactive_split_counts_free_blocks_of_segments_in_use(void **state)
 	case_put(f, d);
 	case_settle(f);
 	assert_split(f, 2, 1024 + rest);
-	case_put(f, a);
+	case_put(f, a); /* beside another one: small blocks merge late */
 	case_settle(f);
-	assert_split(f, 2, 512 + 1024 + rest);
-	case_put(f, c); /* all of the segment is one free block again */
+	assert_split(f, 3, 512 + 1024 + rest);
+	case_put(f, c); /* all of the segment is free */
 	case_settle(f);
 	assert_split(f, 0, 0);
+	(void)case_get(f, 512); /* the rest of it counts again */
+	assert_split(f, 3, whole - 512);
 }
 
 /* The net change of one return counts, whatever it passes through. */
 static void inactive_split_accumulates_net_changes(void **state)
 {
 	struct fixture *f = *state;
-	uint64_t a = case_get(f, 512), b = case_get(f, 512);
+	uint64_t a = case_get(f, 2 * MIB), b = case_get(f, 2 * MIB);
 	struct cm_stat4 count, bytes;
 
-	(void)case_get(f, 512);
+	(void)case_get(f, 2 * MIB);
 	cm_cache_reset_accumulated(f->cache, 0);
 	case_put(f, a);
 	case_settle(f);
 	case_put(f, b);
 	case_settle(f);
-	count = fixture_stat(f, SMALL, CM_STAT_INACTIVE_SPLIT);
-	bytes = fixture_stat(f, SMALL, CM_STAT_INACTIVE_SPLIT_BYTES);
+	count = fixture_stat(f, LARGE, CM_STAT_INACTIVE_SPLIT);
+	bytes = fixture_stat(f, LARGE, CM_STAT_INACTIVE_SPLIT_BYTES);
 	assert_int_equal(count.allocated, 1);
 	assert_int_equal(count.freed, 0);
-	assert_int_equal(bytes.allocated, 1024);
+	assert_int_equal(bytes.allocated, 4 * MIB);
 	assert_int_equal(bytes.freed, 0);
-	assert_int_equal(bytes.peak, 2 * MIB - 512);
+	assert_int_equal(bytes.peak, 18 * MIB);
 }
 
 static void a_large_block_is_split_where_more_than_1_mib_remains(void **state)
@@ -152,19 +154,33 @@ static void a_large_block_is_split_where_more_than_1_mib_remains(void **state)
 	assert_current(f, LARGE, CM_STAT_ALLOCATED_BYTES, 19 * MIB - 512);
 }
 
-static void a_small_block_is_split_where_a_grain_remains(void **state)
+static void a_small_block_is_split_where_more_than_a_sixteenth_remains(void **state)
 {
+	static const struct {
+		uint64_t bytes;
+		uint64_t rest; /* of 1 MiB */
+	} cases[] = {
+		{MIB - 512, 0},
+		{1928 * 512, 0},
+		{1927 * 512, 121 * 512},
+		{512, MIB - 512},
+	};
 	struct fixture *f = *state;
-	uint64_t addr = case_get(f, MIB);
+	uint64_t addr;
+	size_t i;
 
-	(void)case_get(f, MIB - 512);
-	assert_split(f, 1, 512);
-	(void)case_get(f, 512);
-	assert_split(f, 0, 0);
-	case_put(f, addr);
-	case_settle(f);
-	assert_int_equal(case_get(f, MIB - 512), addr);
-	assert_split(f, 1, 512);
+	(void)case_get(f, MIB);
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		addr = case_get(f, cases[i].bytes);
+		assert_split(f, cases[i].rest != 0, (int64_t)cases[i].rest);
+		assert_current(f, SMALL, CM_STAT_ALLOCATED_BYTES, 2 * MIB - (int64_t)cases[i].rest);
+		assert_current(f, SMALL, CM_STAT_REQUESTED_BYTES, MIB + (int64_t)cases[i].bytes);
+		case_put(f, addr);
+		case_settle(f);
+		case_put(f, case_get(f, MIB)); /* what is left of it merges */
+		case_settle(f);
+	}
+	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 1);
 }
 
 static void the_pools_never_serve_each_other(void **state)
@@ -181,45 +197,77 @@ static void the_pools_never_serve_each_other(void **state)
 	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 2);
 }
 
-/* In whatever order neighbours are freed, one block remains. */
-static void neighbours_merge_in_any_order(void **state)
+/* A block of twice their size fits where they were, which is all there is. */
+static void free_neighbours_in_any_order(struct fixture *f, uint64_t bytes)
 {
 	static const uint8_t orders[][4] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {0, 2, 1, 3},
 					    {1, 3, 0, 2}, {2, 0, 3, 1}, {1, 2, 0, 3}};
-	struct fixture *f = *state;
-	const struct cm_block *whole;
-	uint64_t addr[4];
+	uint64_t addr[4], lowest, both;
 	size_t i, k;
 
 	for (i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
-		for (k = 0; k < 4; k++)
-			addr[k] = case_get(f, 512 * KIB);
+		for (k = 0, lowest = UINT64_MAX; k < 4; k++) {
+			addr[k] = case_get(f, bytes);
+			lowest = addr[k] < lowest ? addr[k] : lowest;
+		}
 		assert_split(f, 0, 0);
 		for (k = 0; k < 4; k++) {
 			case_put(f, addr[orders[i][k]]);
 			case_settle(f);
 		}
 		assert_split(f, 0, 0);
-		whole = &f->cache->block[cm_bins_find(&f->heap->bins[CM_POOL_SMALL], 1)];
-		assert_int_equal(whole->size, 2 * MIB);
-		assert_int_equal(whole->link_next, 0);
+		both = case_get(f, 2 * bytes);
+		assert_int_equal(both, lowest);
+		assert_split(f, 1, (int64_t)(2 * bytes));
+		case_put(f, both);
+		case_settle(f);
 	}
 	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 1);
+}
+
+static void large_neighbours_merge_in_any_order(void **state)
+{
+	free_neighbours_in_any_order(*state, 5 * MIB);
+}
+
+static void small_neighbours_merge_once_nothing_fits(void **state)
+{
+	free_neighbours_in_any_order(*state, 512 * KIB);
+}
+
+/* The blocks of an idle segment need not have merged. */
+static void small_blocks_return_without_merging(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t first = case_get(f, 512), last = case_get(f, 512), before;
+	const struct cm_block *block =
+		&f->cache->block[cm_page_map_find(&f->cache->pages, 0, first)];
+
+	case_put(f, first);
+	case_settle(f);
+	before = block->tick;
+	f->driver.ticks += 1000;
+	case_put(f, last);
+	case_settle(f);
+	assert_true(block->tick >= before + 1000);
+	assert_int_equal(cm_cache_trim(f->cache, 0, NULL), 0);
+	assert_current(f, ALL, CM_STAT_RESERVED_BYTES, 0);
+	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 1);
 }
 
 /* A block that waits for the device is no neighbour to merge with. */
 static void a_pending_block_does_not_merge(void **state)
 {
 	struct fixture *f = *state;
-	uint64_t a = case_get(f, MIB), b = case_get(f, MIB);
+	uint64_t a = case_get(f, 9 * MIB), b = case_get(f, 10 * MIB);
 
 	case_put(f, a);
 	case_settle(f);
-	assert_split(f, 1, MIB);
+	assert_split(f, 1, 9 * MIB);
 	(void)fixture_launch(f, f->ctx, 1, b, MIB, 10 * MS);
 	case_put(f, b);
 	cm_cache_poll(f->cache);
-	assert_split(f, 1, MIB);
+	assert_split(f, 1, 9 * MIB);
 	assert_current(f, ALL, CM_STAT_ACTIVE, 1);
 	case_settle(f);
 	assert_split(f, 0, 0);
@@ -529,9 +577,11 @@ int main(void)
 		fixture_case(inactive_split_counts_free_blocks_of_segments_in_use),
 		fixture_case(inactive_split_accumulates_net_changes),
 		fixture_case(a_large_block_is_split_where_more_than_1_mib_remains),
-		fixture_case(a_small_block_is_split_where_a_grain_remains),
+		fixture_case(a_small_block_is_split_where_more_than_a_sixteenth_remains),
 		fixture_case(the_pools_never_serve_each_other),
-		fixture_case(neighbours_merge_in_any_order),
+		fixture_case(large_neighbours_merge_in_any_order),
+		fixture_case(small_neighbours_merge_once_nothing_fits),
+		fixture_case(small_blocks_return_without_merging),
 		fixture_case(a_pending_block_does_not_merge),
 		cmocka_unit_test(oversize_blocks_serve_oversize_requests_only),
 		cmocka_unit_test(an_oversize_block_serves_what_is_not_much_smaller),

@@ -129,10 +129,11 @@ static void wrong_segments_and_blocks_are_named(void **state)
 	struct stage stage;
 	struct cm_block *block;
 	struct cm_segment *segment;
-	uint32_t free_block;
+	uint32_t free_block, medium;
 
 	(void)state;
 	open_stage(&stage, false);
+	medium = get(&stage, 3 * MIB);
 	block = stage.cache->block;
 	segment = segment_of(&stage, stage.live);
 	free_block = block[stage.open].next;
@@ -151,7 +152,12 @@ static void wrong_segments_and_blocks_are_named(void **state)
 	WRONG(&stage, block[stage.live].size, 0, "has 0 bytes");
 	WRONG(&stage, block[stage.live].requested, 1 * MIB, "serves 1048576");
 	WRONG(&stage, block[stage.live].state, 17, "is in state 17");
+	WRONG(&stage, block[stage.open].state, CM_BLOCK_FREE, "2 blocks are not free, not 3");
+	WRONG(&stage, segment->busy, 7, "3 blocks are not free, not 7");
+	WRONG(&stage, block[medium].state, CM_BLOCK_FREE, "are free neighbours");
+	stage.heap->merges_late = false;
 	WRONG(&stage, block[stage.open].state, CM_BLOCK_FREE, "are free neighbours");
+	stage.heap->merges_late = true;
 	WRONG(&stage, stage.cache->is_free[stage.live], 1, "is marked as free");
 	WRONG(&stage, stage.device->spare_block, stage.live, "is in use");
 	WRONG(&stage, stage.device->spare_block, 0, "is lost");
