@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "allocator/base/size_class.h"
+#include "allocator/blocks/fragmentation.h"
 #include "allocator/blocks/poll_policy.h"
 #include "allocator/entry/create.h"
 #include "allocator/entry/uncached.h"
