@@ -55,10 +55,12 @@ static uint64_t add_ring(struct cm_rings *rings, const struct cm_image *image, e
 	find_event(ring);
 	rings->count++;
 	rings->number += next;
-	/* What --max-entries hides is not lost. */
-	lost = cm_event_first(next, cleared, rows, UINT64_MAX) - 1;
+	if (ring->number > next)
+		return 0;
+	/* What --max-entries hides is not lost; what was overwritten during the copy is. */
+	lost = cm_event_first(next, cleared, rows, UINT64_MAX) - 1 + ring->number - first;
 	rings->lost += lost > cleared ? lost - cleared : 0;
-	return first - 1 > cleared && ring->number <= next ? ring->tick : 0;
+	return ring->number - 1 > cleared ? ring->tick : 0;
 }
 
 static uint64_t drop_before(struct cm_rings *rings, uint64_t tick)

@@ -162,6 +162,22 @@ static void a_device_begins_where_its_shortest_ring_does(void **state)
 	assert_events(0, 0, "9@10 10@20 11@30 12@40 13@43 14@44 15@50 16@60");
 }
 
+/* Its oldest rows were overwritten while they were copied: it is complete from the next one on. */
+static void a_ring_that_was_overwritten_in_part_is_short(void **state)
+{
+	(void)state;
+	write_to(0, 10);
+	write_to(0, 40);
+	write_to(2, 20);
+	write_to(2, 30);
+	write_to(2, 50);
+	f.event[2 * RING].number = 0;
+	/* 20 is lost, and so is 10. */
+	assert_events(0, 2, "3@30 4@40 5@50");
+	f.event[2 * RING + 1].number = f.event[2 * RING + 2].number = 0;
+	assert_events(0, 0, "4@10 5@40");
+}
+
 static void the_youngest_events_of_all_rings_are_shown(void **state)
 {
 	uint64_t tick;
@@ -215,6 +231,7 @@ int main(void)
 		cmocka_unit_test_setup(rings_of_one_device_are_merged_by_time, setup),
 		cmocka_unit_test_setup(events_of_one_tick_come_by_ring_in_their_order, setup),
 		cmocka_unit_test_setup(a_device_begins_where_its_shortest_ring_does, setup),
+		cmocka_unit_test_setup(a_ring_that_was_overwritten_in_part_is_short, setup),
 		cmocka_unit_test_setup(the_youngest_events_of_all_rings_are_shown, setup),
 		cmocka_unit_test_setup(a_damaged_ring_is_left_out, setup),
 		cmocka_unit_test_setup(pinned_memory_has_a_ring_of_its_own, setup),
