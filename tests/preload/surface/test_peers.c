@@ -98,16 +98,20 @@ static bool is_open_to(CUdevice device, CUdeviceptr addr)
 static void play_closed_pages(void)
 {
 	CUcontext first = cm_open(0), second = cm_open(1);
-	CUdeviceptr block;
+	CUdeviceptr block[3];
+	int i;
 
+	/* Each is mapped by a driver allocation of its own. */
 	OK(cuCtxSetCurrent(first));
-	block = cm_get(30 * MIB);
+	for (i = 0; i < 3; i++)
+		block[i] = cm_get(30 * MIB);
 	OK(cuCtxSetCurrent(second));
 	CM_MUST(!cudasim_fail("cuMemSetAccess", 3, CUDA_ERROR_OUT_OF_MEMORY));
 	CM_MUST(cuCtxEnablePeerAccess(first, 0) == CUDA_ERROR_OUT_OF_MEMORY);
 	CM_MUST(cuCtxDisablePeerAccess(first) == CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
 	OK(cuCtxEnablePeerAccess(first, 0));
-	CM_MUST(is_open_to(1, block) && is_open_to(1, block + 30 * MIB - 1));
+	for (i = 0; i < 3; i++)
+		CM_MUST(is_open_to(1, block[i]) && is_open_to(1, block[i] + 30 * MIB - 1));
 }
 
 static struct {
