@@ -31,7 +31,7 @@ void cm_complain_as(const char *verb)
 __attribute__((format(printf, 2, 0))) static void put_complaint(const char *begin,
 								const char *format, va_list args)
 {
-	char before[BEGIN_BYTES];
+	char before[BEGIN_BYTES + 64]; /* and the names of tool and verb */
 
 	if (other_stream) {
 		(void)fputs(begin, other_stream);
