@@ -116,7 +116,7 @@ int cm_reader_read_shards(struct cm_reader *reader, struct cm_shard_map *ret_map
 {
 	struct cm_device_row *row = &reader->shard;
 	struct cm_shard_map map;
-	uint32_t rows, i;
+	uint32_t rows = 0, i;
 	int err;
 
 	memset(map.first, CM_DEVICES_MAX, sizeof(map.first));

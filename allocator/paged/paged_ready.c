@@ -87,7 +87,7 @@ int cm_paged_divide(const struct cm_paged_request *request)
 	struct cm_device *device = request->heap->device;
 	struct cm_cache *cache = request->heap->cache;
 	struct cm_paged_stolen stolen = {.parts = 0};
-	struct cm_paged_place place;
+	struct cm_paged_place place = {0};
 	uint32_t index;
 	bool idle;
 	int err = -ENOENT;

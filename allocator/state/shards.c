@@ -84,7 +84,8 @@ static void adjust(struct cm_device *first, uint32_t shards, uint32_t pool, uint
 	if (left < 0)
 		left = 0; /* all have more than ever before */
 	for (each = first; each; each = cm_device_next_shard(each)) {
-		more = left / shards--;
+		more = shards > 1 ? left / shards : left;
+		shards--;
 		left -= more;
 		each->row->stat[pool].peak[stat] = now_of(each->row, pool, stat) + more;
 	}
