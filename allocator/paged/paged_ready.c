@@ -211,7 +211,7 @@ int cm_paged_adopt(const struct cm_paged_request *request)
 	struct cm_cache *cache = request->heap->cache;
 	struct cm_device *device = request->heap->device;
 	struct cm_paged_stolen stolen = {.parts = 0};
-	struct cm_paged_place divided;
+	struct cm_paged_place divided = {0};
 	struct cm_paged_heaps idle;
 	struct offer offer;
 	int err = -ENOENT;
