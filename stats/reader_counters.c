@@ -16,7 +16,7 @@
 #define TRIES       40000
 #define TRIES_STILL 2000
 
-/* How often rows were copied in vain. */
+/* How often rows were copied without a consistent copy. */
 struct tries {
 	uint32_t copies;
 	uint32_t last; /* the sequence number that was found last, or the sum of several */

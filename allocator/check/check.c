@@ -498,7 +498,7 @@ static bool check_taken(struct walk *walk, const struct cm_device *device)
 	uint64_t counted = 0;
 	uint32_t kind;
 
-	if (device->first != device)
+	if (!cm_device_is_first(device))
 		return true;
 	for (; each; each = cm_device_next_shard(each))
 		counted += cm_device_reserved_locked(each);
@@ -527,7 +527,7 @@ static bool check_counters(struct walk *walk, struct cm_device *device)
 	for (stat = 0; stat < CM_STAT_COUNT; stat++)
 		if (!check_stat(walk, device, stat))
 			return false;
-	if (device->first == device && !check_sums(walk, device))
+	if (cm_device_is_first(device) && !check_sums(walk, device))
 		return false;
 	return check_family(walk, "oversize_allocations",
 			    &device->row->stat1[CM_STAT1_OVERSIZE_ALLOCATIONS],

@@ -98,7 +98,7 @@ void cm_cache_note_snapshot(struct cm_cache *cache)
 
 	for (i = 0; i < cache->held; i++) {
 		device = cache->device[i];
-		if (device->first != device)
+		if (!cm_device_is_first(device))
 			continue;
 		cm_counters_begin(device->row);
 		cm_device_note_locked(device, CM_ACTION_SNAPSHOT, CM_POOL_ALL, 0, 0, tick, 0,

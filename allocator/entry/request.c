@@ -178,8 +178,10 @@ static int on_device_of(struct cm_cache *cache, uint64_t addr,
 
 static int free_each(struct cm_device *device, uint64_t addr, void *data)
 {
-	if (CM_UNLIKELY(cm_device_has_shards(device) && cm_thread.heap &&
-			cm_thread.heap->device != device))
+	const struct cm_heap *own = cm_thread.heap;
+
+	if (CM_UNLIKELY(cm_device_has_shards(device) && own && own->device != device &&
+			own->device->first == device->first))
 		cm_thread.remote_frees++;
 	return finish_free(device, addr, cm_device_free(device, addr), data);
 }

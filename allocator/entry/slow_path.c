@@ -329,7 +329,7 @@ static int serve_request(const struct cm_slow_request *request)
 	int err;
 
 	err = cm_slow_reuse(request, &idle);
-	if (err == -ENOENT && cm_device_has_shards(request->heap->device))
+	if (err == -ENOENT && cm_device_has_shards(device))
 		err = cm_shard_take_from_others(request);
 	if (err != -ENOENT)
 		return err;

@@ -19,11 +19,6 @@ bool cm_cache_has_devices(const struct cm_cache *cache)
 	return atomic_load_explicit(&cache->first_shards, memory_order_acquire) > 1;
 }
 
-static bool is_first_shard(const struct cm_cache *cache, uint32_t row)
-{
-	return cache->device[row]->first == cache->device[row];
-}
-
 uint64_t cm_cache_all_rows(const struct cm_cache *cache)
 {
 	return cm_cache_rows_of_devices(cache, UINT64_MAX);
@@ -35,7 +30,7 @@ uint64_t cm_cache_rows_of_devices(const struct cm_cache *cache, uint64_t ordinal
 	uint64_t rows = 0;
 
 	for (i = 0; i < n; i++)
-		if (is_first_shard(cache, i) &&
+		if (cm_device_is_first(cache->device[i]) &&
 		    ordinals >> (cache->device[i]->row->ordinal & 63) & 1)
 			rows |= UINT64_C(1) << i;
 	return rows;
@@ -148,6 +143,7 @@ void cm_cache_note_work(struct cm_cache *cache, uint64_t ctx)
 	uint32_t i, n = count_devices(cache);
 
 	for (i = 0; i < n; i++)
-		if (is_first_shard(cache, i) && (!heap || heap->device == cache->device[i]))
+		if (cm_device_is_first(cache->device[i]) &&
+		    (!heap || heap->device == cache->device[i]))
 			count_work(cache->device[i]);
 }

@@ -111,8 +111,7 @@ static int flush(struct cm_cache *cache, uint32_t device, uint64_t *bytes)
 	int err = 0, one;
 
 	for (i = 0; i < n; i++) {
-		if ((device != UINT32_MAX && device != i) ||
-		    cache->device[i]->first != cache->device[i])
+		if ((device != UINT32_MAX && device != i) || !cm_device_is_first(cache->device[i]))
 			continue;
 		one = cm_flush_device(cache->device[i], TRIM_LIMIT_NS, bytes);
 		cm_device_count(cache->device[i], CM_SCALAR_trims, 1);

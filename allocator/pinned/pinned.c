@@ -211,7 +211,7 @@ int cm_pinned_flush(struct cm_cache *cache, uint64_t limit_ns, uint64_t *bytes)
 	if (!cm_pinned_wait(cache, limit_ns))
 		return -EBUSY;
 	for (i = 0; i < n && err != -EBUSY; i++) {
-		if (cache->device[i]->first != cache->device[i])
+		if (!cm_device_is_first(cache->device[i]))
 			continue;
 		one = flush_pinned_of(cache->device[i], limit_ns, bytes);
 		err = one == -EBUSY || !err ? one : err;

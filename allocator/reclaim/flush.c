@@ -47,7 +47,7 @@ static int flush_once(struct cm_device *device, uint64_t limit_ns, uint64_t *byt
 
 int cm_flush_device(struct cm_device *device, uint64_t limit_ns, uint64_t *bytes)
 {
-	assert(device->first == device);
+	assert(cm_device_is_first(device));
 	const struct cm_cache *cache = device->cache;
 	const uint64_t end = cache->ops->now_ns() + limit_ns;
 	uint64_t suspensions;

@@ -381,7 +381,7 @@ bool cm_fence_synchronize_event_locked(struct cm_cache *cache, struct cm_device 
 		return false;
 	for (i = 0; i < n; i++) {
 		device = cache->device[i];
-		if (device->first != device || (of && !cm_reach_has_event_locked(of, device)))
+		if (!cm_device_is_first(device) || (of && !cm_reach_has_event_locked(of, device)))
 			continue;
 		reach = of && of->first != device ? cm_reach_open_event_locked(of, device, &number)
 						  : NULL;

@@ -70,8 +70,7 @@ void cm_reach_open_all_event_locked(struct cm_device *by)
 
 	assert(cm_lock_is_held(&cache->event_lock));
 	for (i = 0; i < n; i++) {
-		if (cache->device[i]->first == by->first ||
-		    cache->device[i]->first != cache->device[i])
+		if (cache->device[i]->first == by->first || !cm_device_is_first(cache->device[i]))
 			continue;
 		reach = &cache->device[i]->reach[by->first->index];
 		atomic_fetch_add_explicit(&reach->begun, 1, memory_order_relaxed);

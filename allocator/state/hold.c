@@ -15,7 +15,7 @@ void cm_cache_hold(struct cm_cache *cache) CM_UNCHECKED
 	cm_lock_acquire(&cache->pinned.lock);
 	cache->held = atomic_load(&cache->devices);
 	for (i = 0; i < cache->held; i++)
-		if (cache->device[i]->first == cache->device[i])
+		if (cm_device_is_first(cache->device[i]))
 			cm_shards_stop(cache->device[i]);
 	cm_lock_acquire(&cache->tables);
 }
@@ -26,7 +26,7 @@ void cm_cache_resume(struct cm_cache *cache) CM_UNCHECKED
 
 	cm_lock_release(&cache->tables);
 	for (i = cache->held; i-- > 0;)
-		if (cache->device[i]->first == cache->device[i])
+		if (cm_device_is_first(cache->device[i]))
 			cm_shards_resume(cache->device[i]);
 	cm_lock_release(&cache->pinned.lock);
 }

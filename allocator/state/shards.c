@@ -168,7 +168,7 @@ void cm_shards_stop(struct cm_device *first)
 {
 	uint32_t looks = 0;
 
-	assert(first->first == first);
+	assert(cm_device_is_first(first));
 	while (!try_turn(first))
 		rest(&looks);
 	while (stop_or_find_parked(first, NULL)) {

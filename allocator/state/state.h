@@ -486,10 +486,16 @@ static inline struct cm_heap *cm_heap_next_shard(const struct cm_heap *heap, uin
 	return NULL;
 }
 
+/* Whether it stands for the device as a whole: the first of its shards. */
+static inline bool cm_device_is_first(const struct cm_device *device)
+{
+	return device->first == device;
+}
+
 /* Whether it is the heap of its context in the first shard. */
 static inline bool cm_heap_is_first(const struct cm_heap *heap)
 {
-	return heap->device->first == heap->device;
+	return cm_device_is_first(heap->device);
 }
 
 static inline bool cm_device_has_shards(const struct cm_device *device)
