@@ -74,7 +74,7 @@ void cm_fragmentation_set_merging_locked(struct cm_heap *heap)
 	const bool late = heap->cache->plain && !heap->watches_splits;
 
 	if (heap->merges_late && !late)
-		(void)cm_heap_merge_locked(heap, CM_SMALL_SEGMENT, UINT32_MAX);
+		(void)cm_heap_merge_locked(heap, UINT64_MAX, UINT32_MAX);
 	heap->merges_late = late;
 	heap->small_rest_shift = late ? LATE_REST_SHIFT : 63;
 }

@@ -32,6 +32,26 @@ static uint64_t segment_calls(const struct fixture *f)
 	return f->driver.called[FAKE_MEM_ALLOC] + f->driver.called[FAKE_MEM_FREE];
 }
 
+/* Also behind a segment that is wholly free, which comes first. */
+static void all_small_blocks_merge_when_a_card_fills_up(void **state)
+{
+	struct fixture *f = open_card(20 * MIB);
+	uint64_t addr[8];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 8; i++)
+		addr[i] = case_get(f, 512 * KIB);
+	for (i = 6; i > 0; i--) {
+		case_put(f, addr[i - 1]);
+		case_settle(f);
+	}
+	assert_current(f, CM_POOL_SMALL, CM_STAT_INACTIVE_SPLIT, 2);
+	(void)case_get(f, 10 * MIB);
+	assert_current(f, CM_POOL_SMALL, CM_STAT_INACTIVE_SPLIT, 1);
+	case_close(f);
+}
+
 /* Half of a card of 20 MiB is in use at the end. */
 static void small_blocks_merge_at_once_where_a_card_fills_up(void **state)
 {
@@ -288,6 +308,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(small_blocks_merge_at_once_where_a_card_fills_up),
+		cmocka_unit_test(all_small_blocks_merge_when_a_card_fills_up),
 		cmocka_unit_test(an_idle_segment_is_not_cut_for_a_small_part_of_it),
 		card_case(what_fits_its_segment_is_served_from_it),
 		card_case(a_piece_beside_one_in_use_is_cut),
