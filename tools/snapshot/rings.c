@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define EARLY_TICKS 65536 /* see find_event */
+#define ALL_LOST    UINT64_MAX
 
 /*
  * Goes on to the next complete event, and puts its time in the order of the numbers. A processor
@@ -33,7 +34,7 @@ static void skip_event(struct cm_ring_place *ring)
 }
 
 /* Adds the ring that starts at a row of the table. Returns the time from which on it is complete,
- * 0: from the start. */
+ * 0: from the start; ALL_LOST: a busy process has overwritten it while it was copied. */
 static uint64_t add_ring(struct cm_rings *rings, const struct cm_image *image, enum cm_table table,
 			 uint32_t place, uint64_t next, uint64_t cleared)
 {
@@ -55,11 +56,11 @@ static uint64_t add_ring(struct cm_rings *rings, const struct cm_image *image, e
 	find_event(ring);
 	rings->count++;
 	rings->number += next;
-	if (ring->number > next)
-		return 0;
 	/* What --max-entries hides is not lost; what was overwritten during the copy is. */
 	lost = cm_event_first(next, cleared, rows, UINT64_MAX) - 1 + ring->number - first;
 	rings->lost += lost > cleared ? lost - cleared : 0;
+	if (ring->number > next)
+		return next > cleared ? ALL_LOST : 0;
 	return ring->number - 1 > cleared ? ring->tick : 0;
 }
 

@@ -174,8 +174,24 @@ static void a_ring_that_was_overwritten_in_part_is_short(void **state)
 	f.event[2 * RING].number = 0;
 	/* 20 is lost, and so is 10. */
 	assert_events(0, 2, "3@30 4@40 5@50");
-	f.event[2 * RING + 1].number = f.event[2 * RING + 2].number = 0;
-	assert_events(0, 0, "4@10 5@40");
+}
+
+/* What the other rings have ends before anything that is known of it. */
+static void a_ring_that_was_overwritten_whole_leaves_nothing(void **state)
+{
+	(void)state;
+	write_to(0, 10);
+	write_to(0, 40);
+	write_to(2, 20);
+	write_to(2, 30);
+	f.event[2 * RING].number = f.event[2 * RING + 1].number = 0;
+	assert_events(0, 4, "");
+	/* What was cleared away is not missed. */
+	f.device[2].event_cleared = 2;
+	assert_events(0, 0, "3@10 4@40");
+	write_to(1, 10);
+	f.event[RING].number = 0;
+	assert_events(1, 1, "");
 }
 
 static void the_youngest_events_of_all_rings_are_shown(void **state)
@@ -232,6 +248,7 @@ int main(void)
 		cmocka_unit_test_setup(events_of_one_tick_come_by_ring_in_their_order, setup),
 		cmocka_unit_test_setup(a_device_begins_where_its_shortest_ring_does, setup),
 		cmocka_unit_test_setup(a_ring_that_was_overwritten_in_part_is_short, setup),
+		cmocka_unit_test_setup(a_ring_that_was_overwritten_whole_leaves_nothing, setup),
 		cmocka_unit_test_setup(the_youngest_events_of_all_rings_are_shown, setup),
 		cmocka_unit_test_setup(a_damaged_ring_is_left_out, setup),
 		cmocka_unit_test_setup(pinned_memory_has_a_ring_of_its_own, setup),
