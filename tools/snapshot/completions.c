@@ -40,16 +40,25 @@ static int by_address(const void *a, const void *b, void *data)
 	return x < y ? -1 : x > y;
 }
 
+size_t cm_events_order_by_address(const struct cm_event *event, size_t events, uint32_t *order)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < events; i++)
+		if (cm_event_is_of_block(&event[i]))
+			order[n++] = (uint32_t)i;
+	if (n)
+		qsort_r(order, n, sizeof(*order), by_address, (void *)event);
+	return n;
+}
+
 static void find_earlier(struct deriving *deriving)
 {
 	const struct cm_event *event = deriving->from;
 	uint32_t *order = deriving->place; /* not in use yet */
-	size_t i, n = 0;
+	const size_t n = cm_events_order_by_address(event, deriving->events, order);
+	size_t i;
 
-	for (i = 0; i < deriving->events; i++)
-		if (cm_event_is_of_block(&event[i]))
-			order[n++] = (uint32_t)i;
-	qsort_r(order, n, sizeof(*order), by_address, (void *)event);
 	for (i = 0; i < n; i++)
 		deriving->earlier[order[i]] = i && event[order[i - 1]].addr == event[order[i]].addr
 						      ? order[i - 1]

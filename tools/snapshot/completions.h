@@ -23,6 +23,10 @@ static inline bool cm_event_is_of_block(const struct cm_event *event)
 	       event->action == CM_ACTION_FREE_COMPLETED;
 }
 
+/* Stores the places of the events of blocks in `order`, which has room for all: by address, and by
+ * place where that is equal. Returns how many there are. */
+size_t cm_events_order_by_address(const struct cm_event *event, size_t events, uint32_t *order);
+
 /*
  * Replaces each CM_ACTION_FREES_COMPLETED among events in the order of time. `number` is what their
  * rings call them; the events of a heap are in one ring, and in its order. A completion has the

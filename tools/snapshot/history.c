@@ -18,16 +18,6 @@ struct building {
 	size_t room; /* for spans */
 };
 
-static int by_address(const void *a, const void *b, void *data)
-{
-	const struct cm_event *event = data;
-	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	if (event[x].addr != event[y].addr)
-		return event[x].addr < event[y].addr ? -1 : 1;
-	return x < y ? -1 : x > y;
-}
-
 static struct cm_span *add_span(struct building *building, uint64_t addr)
 {
 	struct cm_history *history = building->history;
@@ -228,14 +218,9 @@ static void measure(struct cm_history *history)
 static bool build(struct building *building)
 {
 	struct cm_history *history = building->history;
-	size_t i;
 
-	for (i = 0; i < history->events; i++)
-		if (cm_event_is_of_block(&history->event[i]))
-			building->order[building->ordered++] = (uint32_t)i;
-	if (building->ordered)
-		qsort_r(building->order, building->ordered, sizeof(*building->order), by_address,
-			(void *)history->event);
+	building->ordered = cm_events_order_by_address(history->event, history->events,
+						       building->order);
 	if (!pair_up(building))
 		return false;
 	if (history->spans)
