@@ -135,6 +135,13 @@ static inline int case_try(struct fixture *fixture, uint64_t bytes)
 	return fixture_alloc(fixture, fixture->heap, bytes, &addr);
 }
 
+/* The nth call of the driver from now on fails. */
+static inline void case_fail_call(struct fixture *fixture, uint64_t nth, int code)
+{
+	fixture->driver.fail_call = fixture->driver.calls + nth;
+	fixture->driver.fail_code = code;
+}
+
 /* What requests that ran out of memory have counted. */
 static inline void assert_failures(struct fixture *fixture, int64_t syncs, int64_t retries,
 				   int64_t ooms)

@@ -105,8 +105,7 @@ static void what_opens_again_waits(void **state)
 	(void)free_in_use(f);
 	wait = cm_cache_begin_wait(f->cache, f->ctx);
 	fake_finish_all();
-	f->driver.fail_call = f->driver.calls + 1;
-	f->driver.fail_code = CM_DRIVER_OUT_OF_MEMORY;
+	case_fail_call(f, 1, CM_DRIVER_OUT_OF_MEMORY);
 	assert_false(close_epoch(f));
 	(void)fixture_launch(f, f->ctx, 1, late, 512, MS);
 	case_put(f, late);

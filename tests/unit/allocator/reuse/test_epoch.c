@@ -314,8 +314,7 @@ static void an_epoch_whose_barrier_failed_does_not_hang_for_that(void **state)
 	fake_advance(10 * CM_PATIENCE_NS);
 	(void)case_launch(f, addr, MS);
 	case_put(f, addr);
-	f->driver.fail_call = f->driver.calls + 4; /* an event is made, recorded and queried */
-	f->driver.fail_code = CM_DRIVER_OUT_OF_MEMORY;
+	case_fail_call(f, 4, CM_DRIVER_OUT_OF_MEMORY); /* an event is made, recorded and queried */
 	assert_int_not_equal(case_get(f, 64 * MIB), addr);
 	assert_true(f->driver.failed);
 	assert_int_equal(f->driver.called[FAKE_CTX_WAIT_EVENT], 1);

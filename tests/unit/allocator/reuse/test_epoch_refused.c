@@ -51,8 +51,7 @@ static void an_epoch_that_cannot_be_recorded_stays_open(void **state)
 	uint64_t a = case_get(f, MIB), b = case_get(f, MIB);
 
 	case_put(f, a);
-	f->driver.fail_call = f->driver.calls + 1;
-	f->driver.fail_code = CM_DRIVER_OUT_OF_MEMORY;
+	case_fail_call(f, 1, CM_DRIVER_OUT_OF_MEMORY);
 	cm_cache_poll(f->cache);
 	assert_true(f->driver.failed);
 	assert_sound(f);
@@ -143,8 +142,7 @@ static void an_error_that_passes_makes_nothing_ready(void **state)
 		addr = case_get(f, 64 * MIB);
 		(void)fixture_launch(f, ctx, 1, addr, MIB, 1000 * MS);
 		case_put(f, addr);
-		f->driver.fail_call = f->driver.calls + call;
-		f->driver.fail_code = FAKE_INVALID_VALUE;
+		case_fail_call(f, call, FAKE_INVALID_VALUE);
 		cm_cache_poll(f->cache);
 		met = f->driver.failed;
 		(void)fixture_get(f, 64 * MIB);

@@ -131,8 +131,7 @@ static void fail_each_call(bool pages)
 	policy.expandable_segments = pages;
 	do {
 		f = case_open(&(struct fixture_params){.policy = &policy, .limit_bytes = GIB});
-		f->driver.fail_call = f->driver.calls + ++n;
-		f->driver.fail_code = CM_DRIVER_OUT_OF_MEMORY;
+		case_fail_call(f, ++n, CM_DRIVER_OUT_OF_MEMORY);
 		if (cm_cache_alloc(f->cache, f->heap, 9 * MIB, &addr))
 			addr = 0;
 		failed = f->driver.failed;

@@ -89,8 +89,7 @@ static void blocks_of_an_epoch_that_is_put_back_wait_on(void **state)
 	uint64_t a = case_get(f, MIB), b = case_get(f, MIB);
 
 	case_put(f, a);
-	f->driver.fail_call = f->driver.calls + 1;
-	f->driver.fail_code = CM_DRIVER_OUT_OF_MEMORY;
+	case_fail_call(f, 1, CM_DRIVER_OUT_OF_MEMORY);
 	cm_cache_poll(f->cache);
 	case_put(f, b);
 	assert_int_equal(f->heap->epochs.open.blocks, 2);
