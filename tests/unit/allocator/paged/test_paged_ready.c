@@ -6,19 +6,7 @@
 #include <errno.h>
 
 #include "allocator/state/state.h"
-#include "tests/unit/fixture_case.h"
-
-#define PAGE CM_PAGED_PAGE
-
-static struct fixture *open_paged(uint64_t card_bytes)
-{
-	struct cm_policy policy;
-
-	cm_policy_init(&policy);
-	policy.expandable_segments = true;
-	return case_open(&(struct fixture_params){
-		.policy = &policy, .limit_bytes = card_bytes, .events = 64});
-}
+#include "tests/unit/paged_case.h"
 
 static int setup(void **state)
 {
@@ -213,8 +201,7 @@ static void a_driver_that_refuses_loses_nothing(void **state)
 		large = case_get(f, 100 * MIB);
 		case_put(f, large);
 		case_settle(f);
-		f->driver.fail_call = f->driver.calls + n;
-		f->driver.fail_code = CM_DRIVER_OUT_OF_MEMORY;
+		case_fail_call(f, n, CM_DRIVER_OUT_OF_MEMORY);
 		(void)case_get(f, 7 * MIB);
 		assert_sound(f);
 		failed = f->driver.failed;
@@ -223,16 +210,6 @@ static void a_driver_that_refuses_loses_nothing(void **state)
 		case_close(f);
 	}
 	assert_true(n > 8);
-}
-
-static void end_context(void *arg)
-{
-	struct fixture *f = arg;
-
-	cm_cache_lock_contexts(f->cache);
-	cm_cache_forget_heap(f->cache, f->ctx);
-	cm_cache_unlock_contexts(f->cache);
-	fake_context_destroy(f->ctx);
 }
 
 static void a_context_may_go_meanwhile(void **state)
