@@ -163,175 +163,6 @@ static void a_large_request_that_the_card_will_refuse_asks_for_its_own_size(void
 	case_close(f);
 }
 
-static struct fixture *open_oversize(void)
-{
-	struct cm_policy policy;
-
-	cm_policy_init(&policy);
-	policy.max_split_size = 32 * MIB;
-	return case_open_limit(&policy, 200 * MIB);
-}
-
-static void an_oversize_block_that_is_enough_is_given_back_first(void **state)
-{
-	struct fixture *f = open_oversize();
-	uint64_t a, b;
-
-	(void)state;
-	a = case_get(f, 40 * MIB);
-	b = case_get(f, 100 * MIB);
-	case_put(f, a);
-	case_put(f, b);
-	case_settle(f);
-	/* 60 MiB are left at the driver, and 100 are too many to be wasted on 62. */
-	(void)case_get(f, 62 * MIB);
-	assert_failures(f, 0, 0, 0);
-	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 1);
-	assert_int_equal(f->driver.used_bytes[0], 102 * MIB);
-	case_close(f);
-}
-
-static void oversize_blocks_go_from_the_largest_down(void **state)
-{
-	struct fixture *f = open_oversize();
-	uint64_t a, b, c;
-
-	(void)state;
-	a = case_get(f, 40 * MIB);
-	b = case_get(f, 50 * MIB);
-	c = case_get(f, 70 * MIB);
-	case_put(f, a);
-	case_put(f, b);
-	case_put(f, c);
-	case_settle(f);
-	(void)case_get(f, 110 * MIB); /* 70, then 50 */
-	assert_failures(f, 0, 0, 0);
-	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 2);
-	assert_int_equal(f->driver.used_bytes[0], 150 * MIB);
-	case_close(f);
-}
-
-static struct fixture *open_fraction(double fraction, double threshold, uint64_t limit_bytes)
-{
-	struct cm_policy policy;
-
-	cm_policy_init(&policy);
-	policy.memory_fraction = fraction;
-	policy.garbage_collection_threshold = threshold;
-	return case_open_limit(&policy, limit_bytes);
-}
-
-static void the_lower_of_two_caps_holds(void **state)
-{
-	static const struct {
-		double fraction;
-		uint64_t limit, allowed;
-	} caps[] = {
-		{1, UINT64_MAX, 0},        {0.5, UINT64_MAX, 100 * MIB}, {1, 60 * MIB, 60 * MIB},
-		{0.5, 60 * MIB, 60 * MIB}, {0.5, 120 * MIB, 100 * MIB},  {0, 120 * MIB, 1},
-		{1, 900 * MIB, 900 * MIB},
-	};
-	struct cm_policy policy;
-	struct fixture *f;
-	size_t i;
-
-	(void)state;
-	for (i = 0; i < sizeof(caps) / sizeof(caps[0]); i++) {
-		cm_policy_init(&policy);
-		policy.memory_fraction = caps[i].fraction;
-		policy.memory_limit = caps[i].limit;
-		f = case_open_limit(&policy, 200 * MIB);
-		assert_int_equal(f->heap->device->row->allowed_bytes, caps[i].allowed);
-		case_close(f);
-	}
-}
-
-static void the_cap_is_kept_without_asking_the_driver(void **state)
-{
-	struct fixture *f = open_fraction(0.5, 0, 200 * MIB);
-
-	(void)state;
-	(void)case_get(f, 60 * MIB);
-	assert_int_equal(case_try(f, 60 * MIB), CM_DRIVER_OUT_OF_MEMORY);
-	assert_sound(f);
-	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 1);
-	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_oom_rejections), 1);
-	assert_failures(f, 1, 1, 1);
-	(void)case_get(f, 40 * MIB);
-	assert_int_equal(f->driver.used_bytes[0], 100 * MIB);
-	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_oom_rejections), 1);
-	case_close(f);
-}
-
-static void below_the_cap_cached_memory_makes_room(void **state)
-{
-	struct fixture *f = open_fraction(0.5, 0, 200 * MIB);
-
-	(void)state;
-	case_put(f, case_get(f, 60 * MIB));
-	case_settle(f);
-	(void)case_get(f, 80 * MIB);
-	assert_int_equal(f->driver.used_bytes[0], 80 * MIB);
-	assert_failures(f, 1, 1, 0);
-	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_oom_rejections), 0);
-	case_close(f);
-}
-
-static void a_fraction_of_nothing_allows_nothing(void **state)
-{
-	struct fixture *f = open_fraction(0, 0, 200 * MIB);
-
-	(void)state;
-	assert_int_equal(case_try(f, 512), CM_DRIVER_OUT_OF_MEMORY);
-	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 0);
-	case_close(f);
-}
-
-/* The cap is 400 MiB, the threshold 160. */
-static void garbage_collection_takes_what_was_idle_longest(void **state)
-{
-	struct fixture *f = open_fraction(0.5, 0.4, 800 * MIB);
-	uint64_t old, young;
-	int i;
-
-	(void)state;
-	old = case_get(f, 90 * MIB);
-	young = case_get(f, 100 * MIB);
-	case_put(f, old);
-	case_put(f, young);
-	case_settle(f);
-	for (i = 0; i < 20; i++) {
-		assert_int_equal(case_get(f, 95 * MIB), young);
-		case_put(f, young);
-		case_settle(f);
-	}
-	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 0);
-	(void)case_get(f, 120 * MIB); /* a miss above the threshold */
-	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 1);
-	assert_int_equal(fixture_scalar(f, CM_SCALAR_gc_bytes), 90 * MIB);
-	assert_int_equal(fake_memory_of(young).bytes, 100 * MIB);
-	assert_failures(f, 0, 0, 0);
-	case_close(f);
-}
-
-static void garbage_collection_needs_a_cap_and_an_excess(void **state)
-{
-	struct fixture *f = open_fraction(1, 0.5, 400 * MIB);
-
-	(void)state;
-	case_put(f, case_get(f, 150 * MIB));
-	case_settle(f);
-	(void)case_get(f, 160 * MIB);
-	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 0);
-	case_close(f);
-	f = open_fraction(0.5, 0.5, 800 * MIB);
-	case_put(f, case_get(f, 150 * MIB));
-	case_settle(f);
-	(void)case_get(f, 160 * MIB);
-	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 0);
-	case_close(f);
-}
-
 static void an_error_that_is_not_want_of_memory_goes_to_the_program(void **state)
 {
 	struct fixture *f = *state;
@@ -417,7 +248,6 @@ static void a_kernel_without_end_does_not_hang_a_request(void **state)
 	case_close(f);
 }
 
-/* To give back memory of one device does not wait for another, unless that has access to it. */
 /* The driver would wait for the kernel before it takes that back. */
 static void what_a_capture_kept_hangs_no_request(void **state)
 {
@@ -450,6 +280,7 @@ static void what_a_capture_kept_hangs_no_request(void **state)
 	}
 }
 
+/* To give back memory of one device does not wait for another, unless that has access to it. */
 static void a_kernel_without_end_of_another_device_keeps_no_memory(void **state)
 {
 	uint64_t ctx, kernel, bytes;
@@ -490,8 +321,7 @@ static void what_cannot_be_asked_for_is_not_waited_for(void **state)
 		case_put(f, case_get(f, 150 * MIB));
 		case_settle(f);
 		(void)fixture_launch(f, f->ctx, 1, keep, 512, FAKE_FOREVER);
-		f->driver.fail_call = f->driver.calls + call;
-		f->driver.fail_code = CM_DRIVER_OUT_OF_MEMORY;
+		case_fail_call(f, call, CM_DRIVER_OUT_OF_MEMORY);
 		(void)case_try(f, 180 * MIB);
 		assert_true(f->driver.failed);
 		if (fixture_complaint(f))
@@ -643,14 +473,6 @@ int main(void)
 		cmocka_unit_test(small_requests_on_a_full_card_do_not_ask_the_driver_each_time),
 		cmocka_unit_test(the_driver_is_not_asked_again_unless_memory_has_returned),
 		cmocka_unit_test(a_large_request_that_the_card_will_refuse_asks_for_its_own_size),
-		cmocka_unit_test(an_oversize_block_that_is_enough_is_given_back_first),
-		cmocka_unit_test(oversize_blocks_go_from_the_largest_down),
-		cmocka_unit_test(the_lower_of_two_caps_holds),
-		cmocka_unit_test(the_cap_is_kept_without_asking_the_driver),
-		cmocka_unit_test(below_the_cap_cached_memory_makes_room),
-		cmocka_unit_test(a_fraction_of_nothing_allows_nothing),
-		cmocka_unit_test(garbage_collection_takes_what_was_idle_longest),
-		cmocka_unit_test(garbage_collection_needs_a_cap_and_an_excess),
 		fixture_case(an_error_that_is_not_want_of_memory_goes_to_the_program),
 		cmocka_unit_test(full_tables_pass_the_request_on),
 		cmocka_unit_test(without_a_row_for_the_rest_a_block_is_not_cut),
