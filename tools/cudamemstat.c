@@ -24,7 +24,7 @@
 #define NO_OPTS      ((const enum cm_opt[]){CM_OPT_COUNT})
 #define WHERE_OPTS   CM_OPT_REGION, CM_OPT_DIR
 #define SOURCE_OPTS  CM_OPT_DEBUG_PATH, WHERE_OPTS
-#define CUT_OPTS     CM_OPT_LAST, CM_OPT_SINCE, CM_OPT_MIN_SIZE, CM_OPT_DEVICE, CM_OPT_TOP
+#define CUT_OPTS     CM_OPT_LAST, CM_OPT_SINCE, CM_OPT_MIN_SIZE, CM_OPT_DEVICE, CM_OPT_TOP_STACKS
 #define STACK_OPTS   CM_OPT_DEPTH, CM_OPT_FULL, CM_OPT_HIDE
 #define MACHINE_OPTS CM_OPT_JSON, CM_OPT_NDJSON, CM_OPT_CSV, CM_OPT_PAIRS, CM_OPT_RAW
 #define FROM_OPTS    CM_OPT_FROM, CM_OPT_AT, CM_OPT_SPEED
@@ -105,7 +105,7 @@ static const struct cm_verb verbs[] = {
 	 OPTS(CM_OPT_LISTEN, CM_OPT_LISTEN_PUBLIC, CM_OPT_ONCE, CM_OPT_TEXTFILE, CM_OPT_INTERVAL,
 	      CM_OPT_FORMAT, CM_OPT_GROUP_BY, CM_OPT_MAX_SERIES, CM_OPT_DIR)},
 	{"demo", "", "Run a made-up busy machine to try the other commands on", 0, 0, 0, false,
-	 cm_verb_demo, OPTS(CM_OPT_DIR)},
+	 cm_verb_demo, OPTS(CM_OPT_DEMO_DIR)},
 	{"completion", "bash|zsh|fish", "Print a completion script for a shell", 1, 1, 1, false,
 	 cm_verb_completion, NO_OPTS},
 	{"help", "[COMMAND]", "Print this list, or the options of a command", 0, 0, 1, false,
