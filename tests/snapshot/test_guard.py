@@ -173,7 +173,7 @@ def a_peak_of_a_moment_is_in_the_file(kit_):
     path = kit_.folder / 'spike.cudamem'
     status, _, err = run(kit_, '--save-peak', path, program=(PROGRAM, 'spike'))
     # A look may fall into the moment, if seldom.
-    assert status == 0 and re.search(r'peak of 129\.00 MiB allocated,( in the events| saved)', err), err
+    assert status == 0 and re.search(r'peak of 129\.00 MiB allocated,( which is in the events| saved)', err), err
     found = json.loads(kit_.ok('report', '--json', path))['devices'][0]
     assert found['peak_of_events']['requested_bytes'] == 129 * kit.MIB, found
     stacks = [[frame['function'] for frame in row['frames']] for row in found['stacks_at_peak']]
@@ -197,7 +197,7 @@ def a_peak_that_the_ring_has_lost_is_told(kit_):
         process.send_signal(signal.SIGCONT)
         process.wait(timeout=300)
         err = process.stderr.read()
-    assert process.returncode == 0 and 'use a longer ring (events:N)' in err, err
+    assert process.returncode == 0 and 'use a longer ring (--history=N)' in err, err
 
 
 def the_highest_use_is_saved(kit_):

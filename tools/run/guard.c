@@ -410,12 +410,12 @@ static void save_peak(struct cm_guard *guard, struct watched *watched, unsigned 
 		(void)snprintf(what, sizeof(what), "peak of %s allocated", peak.text);
 	else if (watched->whole)
 		(void)snprintf(what, sizeof(what),
-			       "peak of %s allocated, in the events; at the end of the file %s",
+			       "peak of %s allocated, which is in the events; %s at their end",
 			       peak.text, cm_size_format(watched->in_use).text);
 	else
 		(void)snprintf(what, sizeof(what),
-			       "peak of %s allocated, older than the events: use a longer ring "
-			       "(events:N); at the end of the file %s",
+			       "peak of %s allocated, which is older than the events: use a "
+			       "longer ring (--history=N); %s at their end",
 			       peak.text, cm_size_format(watched->in_use).text);
 	save(guard, watched->peak, guard->options->save_peak, number, what);
 }
