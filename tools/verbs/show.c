@@ -360,10 +360,16 @@ static void print_process(const struct cm_options *options, const struct cm_proc
 	print_host(process);
 }
 
+struct showing {
+	struct cm_json *json; /* NULL: text */
+	bool has_one;         /* process printed */
+};
+
 static int show(const struct cm_options *options, struct cm_process *process, void *data)
 {
 	struct cm_command checkpoint = {.code = CM_COMMAND_CHECKPOINT};
-	struct cm_json *json = data; /* NULL: text */
+	struct showing *showing = data;
+	struct cm_json *json = showing->json;
 	struct findings findings = {.survey = NULL};
 	struct cm_device_view view;
 	uint32_t index = 0;
@@ -386,8 +392,11 @@ static int show(const struct cm_options *options, struct cm_process *process, vo
 		put_services(json, options, process, &findings);
 		cm_json_end(json);
 	} else {
+		if (showing->has_one)
+			(void)putchar('\n');
 		print_process(options, process, &findings);
 	}
+	showing->has_one = true;
 	cm_survey_destroy(findings.survey);
 	cm_causes_free(&findings.causes);
 	return CM_EXIT_OK;
@@ -395,9 +404,10 @@ static int show(const struct cm_options *options, struct cm_process *process, vo
 
 int cm_verb_show(const struct cm_options *options)
 {
-	struct cm_json json, *to = cm_json_open_array(options, &json, "show", "processes");
-	const int exit = cm_for_processes(options, show, to);
+	struct cm_json json;
+	struct showing showing = {cm_json_open_array(options, &json, "show", "processes"), false};
+	const int exit = cm_for_processes(options, show, &showing);
 
-	cm_json_close_array(to);
+	cm_json_close_array(showing.json);
 	return exit;
 }
