@@ -31,17 +31,20 @@ TRIES = 10
 SOON = 12  # calls of the second one's function, at most, until it fails
 
 # Programs that reach all there is: several contexts and captures, barriers, memory that is out, blocks
-# that are cut and segments that are exchanged on a small card, and pages that are moved and taken. The
-# last one is for the calls that move pages, which no program makes by itself, and for those that end
-# a context.
+# that are cut and segments that are exchanged on a small card, threads with a shard each, between which
+# segments move, and pages that are moved and taken. The last one is for the calls that move pages,
+# which no program makes by itself, and for those that end a context.
 MACHINE = 'devices:2,cuEventQuery:100us'
 CUT = 'placement:split'
+SHARDS = f'{CUT},shards:always'
 PAGES = 'placement:split,expandable_segments:on'
 PROGRAMS = (
     (['run', '3', '150', 'c3'], MACHINE, ''),
     (['run', '4', '150', 'c1'], MACHINE, ''),
     (['run', '5', '150', 'c1'], f'{MACHINE},memory:64M', ''),
     (['run', '11', '150', 'c1'], f'{MACHINE},memory:64M', CUT),
+    (['run', '3', '150', 'c3'], MACHINE, SHARDS),
+    (['run', '9', '150', 'c1'], f'{MACHINE},memory:64M', SHARDS),
     (['run', '11', '150', 'c1p'], f'{MACHINE},memory:64M', PAGES),
     (['play', str(HERE / 'pages.ops')], f'{MACHINE},memory:64M', PAGES),
 )
