@@ -239,10 +239,13 @@ bool cm_cache_wants_close(const struct cm_cache *cache);
  * freed before begin is then ready, without any driver call. Neither waits for a lock.
  */
 struct cm_program_wait {
-	struct cm_heap *heap; /* NULL: there is nothing to make ready */
 	uint64_t ctx;
-	uint64_t epoch;  /* the open one */
-	uint64_t blocks; /* what its program had freed at the begin */
+	uint32_t shards; /* 0: there is nothing to make ready */
+	struct cm_shard_wait {
+		struct cm_heap *heap;
+		uint64_t epoch;  /* the open one */
+		uint64_t blocks; /* in it at the begin */
+	} shard[CM_SHARDS_MOST];
 };
 struct cm_program_wait cm_cache_begin_wait(struct cm_cache *cache, uint64_t ctx);
 void cm_cache_end_wait(const struct cm_program_wait *wait);

@@ -46,12 +46,23 @@ uint64_t cm_cache_rows_of(const struct cm_cache *cache, uint64_t addr)
 				     : UINT64_C(1) << cache->device[page - 1]->first->index;
 }
 
+static bool is_anything_pending(const struct cm_heap *heap)
+{
+	const struct cm_heap *each;
+	uint32_t at = 0;
+
+	while ((each = cm_heap_next_shard(heap, &at)))
+		if (cm_heap_pending_bytes(each))
+			return true;
+	return false;
+}
+
 struct cm_program_wait cm_cache_begin_wait(struct cm_cache *cache, uint64_t ctx)
 {
 	struct cm_program_wait wait = {0};
-	struct cm_heap *heap = cm_cache_heap_of_thread(cache, ctx);
+	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
 
-	if (heap && cm_heap_pending_bytes(heap) && cm_lock_try(&cache->event_lock)) {
+	if (heap && is_anything_pending(heap) && cm_lock_try(&cache->event_lock)) {
 		wait = cm_epoch_begin_wait_event_locked(heap, ctx);
 		cm_lock_release(&cache->event_lock);
 	}
@@ -62,9 +73,9 @@ void cm_cache_end_wait(const struct cm_program_wait *wait)
 {
 	struct cm_cache *cache;
 
-	if (!wait->heap)
+	if (!wait->shards)
 		return;
-	cache = wait->heap->cache;
+	cache = wait->shard[0].heap->cache;
 	if (!cache->ops->gate_enter())
 		return;
 	if (cm_lock_try(&cache->event_lock)) {

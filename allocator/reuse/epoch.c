@@ -222,29 +222,48 @@ bool cm_epoch_synchronize_event_locked(struct cm_heap *heap)
 	return true;
 }
 
-struct cm_program_wait cm_epoch_begin_wait_event_locked(struct cm_heap *heap, uint64_t ctx)
+static struct cm_shard_wait begin_shard_wait(struct cm_heap *heap)
 {
 	const struct cm_batch *open = &heap->epochs.open;
-	struct cm_program_wait wait = {0};
+
+	return CM_WITH_LOCK(&heap->device->lock,
+			    ((struct cm_shard_wait){heap, open->number, open->blocks}));
+}
+
+struct cm_program_wait cm_epoch_begin_wait_event_locked(struct cm_heap *heap, uint64_t ctx)
+{
+	struct cm_program_wait wait = {.ctx = ctx};
+	struct cm_heap *each;
+	uint32_t at = 0;
 
 	if (heap->ctx != ctx || !waits_for_its_own_alone(heap))
 		return wait;
-	cm_lock_acquire(&heap->device->lock);
-	wait = (struct cm_program_wait){heap, ctx, open->number, open->blocks};
-	cm_lock_release(&heap->device->lock);
+	while (wait.shards < CM_SHARDS_MOST && (each = cm_heap_next_shard(heap, &at)))
+		if (cm_heap_pending_bytes(each))
+			wait.shard[wait.shards++] = begin_shard_wait(each);
 	return wait;
 }
 
-void cm_epoch_end_wait_event_locked(const struct cm_program_wait *wait)
+static void end_shard_wait(const struct cm_shard_wait *wait)
 {
 	struct cm_batch_ring *epochs = &wait->heap->epochs;
 
-	if (wait->heap->ctx != wait->ctx || !waits_for_its_own_alone(wait->heap))
-		return;
 	/* What was closed before the wait stays closed, and no later epoch has its number. */
 	cm_batch_ring_retire_event_locked(epochs, wait->epoch);
 	if (cm_batch_ring_detach_same_event_locked(epochs, wait->epoch, wait->blocks))
 		cm_batch_ring_retire_event_locked(epochs, wait->epoch + 1);
+}
+
+void cm_epoch_end_wait_event_locked(const struct cm_program_wait *wait)
+{
+	struct cm_heap *heap;
+	uint32_t i;
+
+	for (i = 0; i < wait->shards; i++) {
+		heap = wait->shard[i].heap;
+		if (heap->ctx == wait->ctx && waits_for_its_own_alone(heap))
+			end_shard_wait(&wait->shard[i]);
+	}
 }
 
 bool cm_epoch_can_ask(struct cm_cache *cache)

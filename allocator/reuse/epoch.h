@@ -52,8 +52,8 @@ bool cm_epoch_barrier_event_locked(struct cm_heap *heap);
  * False on a driver error. */
 bool cm_epoch_synchronize_event_locked(struct cm_heap *heap);
 
-/* See cm_cache_begin_wait. The end retires what was freed before the begin, except the open epoch
- * if anything has joined it since. */
+/* See cm_cache_begin_wait; any heap of the context. The end retires what was freed in its shards
+ * before the begin, except the open epoch of a shard if anything has joined it since. */
 struct cm_program_wait cm_epoch_begin_wait_event_locked(struct cm_heap *heap, uint64_t ctx);
 void cm_epoch_end_wait_event_locked(const struct cm_program_wait *wait);
 

@@ -26,7 +26,7 @@ static struct cm_program_wait begin_wait(const CUcontext *ctx)
 
 static void end_wait(const struct cm_program_wait *wait, CUresult res)
 {
-	if (res != CUDA_SUCCESS || !wait->heap || !cm_hook_enter())
+	if (res != CUDA_SUCCESS || !wait->shards || !cm_hook_enter())
 		return;
 	cm_cache_end_wait(wait);
 	cm_hook_leave();

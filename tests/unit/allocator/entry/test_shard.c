@@ -375,6 +375,40 @@ static void named_and_exported_segments_do_not_move(void **state)
 	assert_int_equal(segments_of(f, 1), 2);
 }
 
+static uint64_t pending_of(struct fixture *f, uint32_t number)
+{
+	be_of(f, number);
+	return cm_heap_pending_bytes(f->heap);
+}
+
+/* What is freed in one shard meanwhile does not keep the others from being ready. */
+static void a_wait_of_the_program_makes_all_shards_ready(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_program_wait wait;
+	uint64_t addr[SHARDS], late, calls;
+	uint32_t i;
+
+	late = get_of(f, 1, 512);
+	for (i = 0; i < SHARDS; i++)
+		addr[i] = get_of(f, i, BLOCK);
+	for (i = 0; i < SHARDS; i++)
+		(void)case_launch(f, addr[i], MS);
+	for (i = 0; i < SHARDS; i++)
+		case_put(f, addr[i]);
+	calls = f->driver.calls;
+	be_of(f, 0);
+	wait = cm_cache_begin_wait(f->cache, f->ctx);
+	fake_finish_all();
+	case_put(f, late);
+	cm_cache_end_wait(&wait);
+	assert_int_equal(pending_of(f, 0), 0);
+	assert_int_equal(pending_of(f, 1), BLOCK + 512);
+	assert_int_equal(pending_of(f, 2), 0);
+	assert_int_equal(get_of(f, 2, BLOCK), addr[2]);
+	assert_int_equal(f->driver.calls, calls);
+}
+
 static void a_shard_that_is_made_later_is_as_shared_as_the_others(void **state)
 {
 	struct fixture *f = *state;
@@ -424,6 +458,7 @@ int main(void)
 		cmocka_unit_test(
 			memory_that_others_will_reach_waits_for_the_barrier_of_its_last_shard),
 		shard_case(named_and_exported_segments_do_not_move),
+		shard_case(a_wait_of_the_program_makes_all_shards_ready),
 		shard_case(a_shard_that_is_made_later_is_as_shared_as_the_others),
 		shard_case(a_lost_block_is_retired_in_whichever_shard_it_is),
 	};
