@@ -242,15 +242,19 @@ void cm_uncached_put_back(struct cm_cache *cache, uint32_t taken)
 {
 	struct cm_uncached *uncached = &cache->uncached;
 	struct cm_uncached_row *row;
+	uint32_t next;
 
 	if (!taken)
 		return;
 	cm_lock_acquire(&uncached->lock);
-	for (; taken; taken = row->link) {
+	for (; taken; taken = next) {
 		row = &uncached->row[taken];
+		next = row->link;
 		row->held--;
-		/* Its place may have been taken: then it stays, as counted. */
-		if (!row->times++ && !cm_ptr_map_reserve(&uncached->map[row->name]))
+		if (row->ended)
+			give_row_locked(cache, taken);
+		/* Without room in the map it stays, as counted. */
+		else if (!row->times++ && !cm_ptr_map_reserve(&uncached->map[row->name]))
 			cm_ptr_map_add(&uncached->map[row->name], row->key, taken);
 	}
 	cm_lock_release(&uncached->lock);
@@ -267,9 +271,11 @@ void cm_uncached_forget_context(struct cm_cache *cache, uint64_t ctx)
 	cm_lock_acquire(&uncached->lock);
 	for (i = 1; i < uncached->rows; i++) {
 		row = &uncached->row[i];
-		if (!row->times || row->memory.ctx != ctx)
+		if (row->memory.ctx != ctx)
 			continue;
-		(void)cm_ptr_map_remove(&uncached->map[row->name], row->key);
+		row->ended = true;
+		if (row->times)
+			(void)cm_ptr_map_remove(&uncached->map[row->name], row->key);
 		row->times = 0;
 		give_row_locked(cache, i);
 	}

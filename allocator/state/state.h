@@ -2,10 +2,9 @@
 /*
  * The structures of the allocator, and what is done to them under the device's lock.
  *
- * A cache holds devices, a device holds the heaps of its contexts. The lock, the counters, the
- * the spare rows are the device's, since PyTorch's statistics are kept by device;
- * the free blocks and the epochs are the heap's, since memory of one context is of no use in
- * another.
+ * A cache holds devices, a device holds the heaps of its contexts. The lock, the counters and the
+ * spare rows are the device's, since PyTorch's statistics are kept by device; the free blocks and
+ * the epochs are the heap's, since memory of one context is of no use in another.
  *
  * Rows: cm_block and cm_segment live in the region (stats/layout.h) and refer to each other by
  * index. Equations that hold whenever the lock is free, checked by check.c:
@@ -291,6 +290,7 @@ struct cm_uncached_row {
 	struct cm_uncached_memory memory;
 	uint64_t key;
 	enum cm_uncached_name name;
+	bool ended;      /* with its context, while a thread has taken it */
 	uint32_t times;  /* how often the program will still release the name */
 	uint32_t held;   /* by mappings, and by the thread that has taken it */
 	uint32_t target; /* of a mapping: the row of its memory; 0 elsewhere */

@@ -237,6 +237,22 @@ static void a_context_takes_along_what_it_had(void **state)
 
 static struct fixture *napping;
 
+/* The driver refuses a free in a context that another thread is destroying. */
+static void a_context_takes_along_what_is_put_back_after_its_end(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t taken;
+
+	add(f, CM_UNCACHED_PITCH, CM_NAME_ADDRESS, MIB, KIB);
+	taken = cm_uncached_take(f->cache, CM_NAME_ADDRESS, MIB);
+	assert_int_not_equal(taken, 0);
+	cm_uncached_forget_context(f->cache, f->ctx);
+	assert_kind(f, CM_UNCACHED_PITCH, 1, KIB);
+	cm_uncached_put_back(f->cache, taken);
+	assert_kind(f, CM_UNCACHED_PITCH, 0, 0);
+	assert_int_equal(cm_uncached_take(f->cache, CM_NAME_ADDRESS, MIB), 0);
+}
+
 static void forget(uint64_t ns)
 {
 	struct fixture *f = napping;
@@ -340,6 +356,7 @@ int main(void)
 		fixture_case(mapped_memory_lasts_as_long_as_anything_holds_it),
 		fixture_case(a_range_of_mappings_goes_together),
 		fixture_case(a_context_takes_along_what_it_had),
+		fixture_case(a_context_takes_along_what_is_put_back_after_its_end),
 		fixture_case(what_lies_where_a_going_context_had_memory_is_the_drivers_to_free),
 		fixture_case(no_context_takes_nothing_along),
 		fixture_case(rows_are_used_again),
