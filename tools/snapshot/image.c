@@ -22,7 +22,10 @@
  * try. */
 #define MORE_ROWS  4096
 #define ROOM_TRIES 3
-#define TEN_MS     UINT64_C(10000000)
+/* So much memory for rows that may be added is filled in advance, at most: the capacity of a table
+ * is foreign data. */
+#define FILLED_MOST (UINT64_C(128) << 20)
+#define TEN_MS      UINT64_C(10000000)
 /* An error of 5 us in a pause of 5 ms is one in a thousand. */
 #define FIVE_US     5000
 #define CLOCK_TRIES 1000
@@ -82,6 +85,7 @@ static int make_room(struct copy *copy, enum cm_table table, uint32_t more)
 	const struct cm_table_row *row = &copy->reader->header.table[table];
 	const uint32_t rows = more < row->capacity - row->rows ? row->rows + more : row->capacity;
 	const uint64_t bytes = (uint64_t)rows * row_bytes[table];
+	const uint64_t fill = (uint64_t)row->rows * row_bytes[table] + FILLED_MOST;
 
 	free(copy->image->table[table].rows);
 	copy->image->table[table].rows = bytes ? malloc(bytes) : NULL;
@@ -90,7 +94,7 @@ static int make_room(struct copy *copy, enum cm_table table, uint32_t more)
 		return -ENOMEM;
 	/* Fault the pages in now, not while the process holds still. */
 	if (bytes && more)
-		memset(copy->image->table[table].rows, 0, bytes);
+		memset(copy->image->table[table].rows, 0, bytes < fill ? bytes : fill);
 	return 0;
 }
 

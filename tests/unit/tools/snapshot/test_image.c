@@ -3,9 +3,11 @@
 #include "tools/snapshot/image.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "stats/region.h"
@@ -152,6 +154,46 @@ static void a_table_that_grows_ever_again_gets_all_the_room_there_is(void **stat
 	cm_image_free(image);
 }
 
+#define CLAIMED (1u << 26) /* rows of 64 bytes */
+
+/* More than there is room for at first, and then more than there is room for. */
+static void claim_blocks(struct cm_region *region)
+{
+	struct cm_table_row *table = &region->header->table[CM_TABLE_BLOCK];
+
+	if (table->rows == BLOCKS)
+		meanwhile.left = 2;
+	table->rows += table->rows == BLOCKS ? MANY : (1u << 20) + MANY;
+}
+
+static long peak_kib(void)
+{
+	struct rusage usage;
+
+	(void)getrusage(RUSAGE_SELF, &usage);
+	return usage.ru_maxrss;
+}
+
+/* The tool would take memory for which the owner of the file has not paid. */
+static void room_for_rows_that_do_not_come_is_no_memory(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_table_row *table = &f->region->header->table[CM_TABLE_BLOCK];
+	const long before = peak_kib();
+	char why[CM_READER_WHY_BYTES];
+
+	(void)mallopt(M_PERTURB, 0); /* as Meson sets it, it would fill all */
+	cm_reader_close(f->reader);
+	table->rows = BLOCKS;
+	table->capacity = CLAIMED;
+	assert_int_equal(
+		own_region_truncate(f->region, (off_t)(table->offset + UINT64_C(64) * CLAIMED)), 0);
+	assert_int_equal(cm_reader_open(f->region->path, &f->reader, why), 0);
+	cm_image_free(take_meanwhile(f, claim_blocks, 2));
+	assert_true(table->rows > 1u << 20);
+	assert_true(peak_kib() - before < 1 << 20);
+}
+
 static void begin_ring(struct cm_region *region)
 {
 	assert_int_equal(cm_region_commit(region, CM_TABLE_EVENT,
@@ -210,6 +252,7 @@ int main(void)
 		TEST(a_copy_has_every_row),
 		TEST(a_table_that_outgrows_its_room_gets_more),
 		TEST(a_table_that_grows_ever_again_gets_all_the_room_there_is),
+		TEST(room_for_rows_that_do_not_come_is_no_memory),
 		TEST(a_ring_that_began_meanwhile_is_copied),
 		TEST(a_process_that_has_just_begun_has_times),
 		TEST(a_file_that_shrinks_is_an_error_and_no_signal),
