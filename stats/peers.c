@@ -27,6 +27,7 @@ struct giver {
 /* Not on the stack: the thread that runs out of memory may have a small one. */
 struct search {
 	const uint8_t *uuid;
+	uint64_t end_ns;
 	struct cm_peers *found;
 	struct giver giver[ASKED_MAX]; /* the largest first */
 	uint32_t givers;
@@ -119,8 +120,9 @@ static void visit(void *data, const struct cm_find *find)
 	struct search *search = data;
 	struct cm_reader *reader;
 
+	/* Counters of a process that was stopped while it changed them take time to read. */
 	if (find->uid != geteuid() || search->found->count == COUNT_MAX ||
-	    cm_reader_open(find->path, &reader, why))
+	    cm_monotonic_ns() >= search->end_ns || cm_reader_open(find->path, &reader, why))
 		return;
 	add_process(search, reader, find->path);
 	cm_reader_close(reader);
@@ -160,6 +162,7 @@ void cm_peers_ask(const char *dir, const uint8_t uuid[16], uint64_t wanted, uint
 	if (!search)
 		return;
 	search->uuid = uuid;
+	search->end_ns = end;
 	search->found = ret_peers;
 	(void)cm_find_regions(dir, 0, visit, search);
 	for (i = 0; i < search->givers && ret_peers->given_bytes < wanted; i++) {

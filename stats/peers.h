@@ -23,8 +23,8 @@ struct cm_peers {
  * Finds the regions in `dir` whose process lives and has memory of the device with this UUID (all
  * zeros: of no device). If `wanted` is not 0, asks the peers one after the other for the bytes that
  * are still missing, the one with the most idle memory first. Blocks for `timeout_ns` nanoseconds
- * at most; each peer gets half of the time left. A stopped process is not asked. Errors count as no
- * answer.
+ * at most, or until it has read one more region: those that it does not come to are left out. Each
+ * peer gets half of the time left. A stopped process is not asked. Errors count as no answer.
  */
 void cm_peers_ask(const char *dir, const uint8_t uuid[16], uint64_t wanted, uint64_t timeout_ns,
 		  struct cm_peers *ret_peers);

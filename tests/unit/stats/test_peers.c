@@ -90,8 +90,9 @@ static void end(const struct process *process)
 	assert_int_equal(status, 0);
 }
 
-#define GIB ((int64_t)1 << 30)
-#define BIG (INT64_MAX / 512) /* no device has so much */
+#define GIB    ((int64_t)1 << 30)
+#define BIG    (INT64_MAX / 512) /* no device has so much */
+#define MINUTE UINT64_C(60000000000)
 
 static void what_processes_claim_adds_up(void **state)
 {
@@ -121,7 +122,7 @@ static void what_processes_claim_adds_up(void **state)
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		process[0] = start(dir, &cases[i].claim);
 		process[1] = start(dir, &cases[i].claim);
-		cm_peers_ask(dir, uuid, 0, 0, &found);
+		cm_peers_ask(dir, uuid, 0, MINUTE, &found);
 		end(&process[0]);
 		end(&process[1]);
 		assert_true(!found.count || found.most_pid == process[0].pid ||
@@ -134,10 +135,31 @@ static void what_processes_claim_adds_up(void **state)
 	assert_int_equal(rmdir(dir), 0);
 }
 
+/* A request that has failed waits meanwhile. */
+static void nobody_is_looked_at_when_the_time_is_over(void **state)
+{
+	const struct claim claim = {80 * GIB, GIB, GIB, false};
+	char dir[] = "cudamem-test-XXXXXX";
+	struct process process;
+	struct cm_peers found;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	process = start(dir, &claim);
+	cm_peers_ask(dir, uuid, 1, 0, &found);
+	assert_int_equal(found.count, 0);
+	assert_int_equal(found.asked, 0);
+	cm_peers_ask(dir, uuid, 0, MINUTE, &found);
+	assert_int_equal(found.count, 1);
+	end(&process);
+	assert_int_equal(rmdir(dir), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_processes_claim_adds_up),
+		cmocka_unit_test(nobody_is_looked_at_when_the_time_is_over),
 	};
 
 	return cmocka_run_group_tests_name("peers", tests, NULL, NULL);
