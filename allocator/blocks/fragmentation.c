@@ -27,6 +27,9 @@
 /* While blocks of the small pool merge late, a remainder of up to 1/16 of the request stays with
  * its block. */
 #define LATE_REST_SHIFT 4
+/* When that ends, so many free blocks are read for neighbours that have not merged, in less than
+ * half a millisecond. What is left merges when nothing fits. */
+#define MERGE_LOOKS (8 * CM_MERGE_LOOKS)
 /* Limits that hold until 1/32 more is in use than when they were last reset: */
 #define FUTILE_MOST 1024u /* searches for pages that found no better place than a ready block */
 #define MOVES_MOST  256u  /* requests for which pages are moved */
@@ -73,8 +76,10 @@ void cm_fragmentation_set_merging_locked(struct cm_heap *heap)
 {
 	const bool late = heap->cache->plain && !heap->watches_splits;
 
-	if (heap->merges_late && !late)
-		(void)cm_heap_merge_locked(heap, UINT64_MAX, UINT32_MAX);
+	if (late)
+		heap->may_be_apart = true;
+	else if (heap->merges_late)
+		heap->may_be_apart = !cm_heap_merge_all_locked(heap, MERGE_LOOKS);
 	heap->merges_late = late;
 	heap->small_rest_shift = late ? LATE_REST_SHIFT : 63;
 }

@@ -331,34 +331,35 @@ static void end_epoch_locked(struct cm_heap *heap, struct cm_batch *epoch)
 	heap->polled_bytes = 0;
 }
 
-/* Merges a block of the small pool with all free blocks beside it. Returns the row of the whole; 0:
- * there is none beside it. */
-static uint32_t merge_around(struct cm_heap *heap, struct cm_bins *bins, uint32_t index)
+/* Merges a block of the small pool with all free blocks beside it; *index is then the row of the
+ * whole. Returns how many are part of it now. */
+static uint32_t merge_around(struct cm_heap *heap, struct cm_bins *bins, uint32_t *index)
 {
 	struct cm_cache *cache = heap->cache;
 	struct cm_block *table = bins->block;
-	struct cm_segment *segment = &cache->segment[table[index].segment];
-	uint64_t tick = 0;
-	uint32_t gone = 0, right;
+	struct cm_segment *segment = &cache->segment[table[*index].segment];
+	uint32_t whole = *index, gone = 0, right;
+	uint64_t tick;
 
-	while (cache->is_free[table[index].prev])
-		index = table[index].prev;
-	if (!cache->is_free[table[index].next])
+	while (cache->is_free[table[whole].prev])
+		whole = table[whole].prev;
+	if (!cache->is_free[table[whole].next])
 		return 0;
-	cm_bins_remove(bins, index);
-	tick = table[index].tick;
-	while (cache->is_free[right = table[index].next]) {
+	cm_bins_remove(bins, whole);
+	tick = table[whole].tick;
+	while (cache->is_free[right = table[whole].next]) {
 		cm_bins_remove(bins, right);
 		tick = table[right].tick > tick ? table[right].tick : tick;
-		absorb(heap->device, table, index, right);
+		absorb(heap->device, table, whole, right);
 		gone++;
 	}
-	note_merged(cache, table, index, gone);
-	table[index].tick = tick;
-	cm_bins_push(bins, index);
+	note_merged(cache, table, whole, gone);
+	table[whole].tick = tick;
+	cm_bins_push(bins, whole);
 	if (segment->busy)
 		cm_counters_lower(heap->device->row, CM_POOL_SMALL, CM_STAT_INACTIVE_SPLIT, gone);
-	return index;
+	*index = whole;
+	return gone;
 }
 
 /* The same for the blocks of a bin. True: one has `size` bytes then. */
@@ -366,31 +367,42 @@ static bool merge_bin(struct cm_heap *heap, uint32_t bin, uint64_t size, uint32_
 {
 	struct cm_bins *bins = &heap->bins[CM_POOL_SMALL];
 	const struct cm_block *table = bins->block;
-	uint32_t index, before = 0, whole;
+	uint32_t index, before = 0, gone;
 
 	/* What merges leaves the bin, with the blocks beside it; `before` has none. */
 	while (*looks && (index = before ? table[before].link_next : bins->head[bin]) != 0) {
-		--*looks;
-		whole = merge_around(heap, bins, index);
-		if (whole && table[whole].size >= size)
+		gone = merge_around(heap, bins, &index);
+		*looks -= gone < *looks ? gone + 1 : *looks;
+		if (gone && table[index].size >= size)
 			return true;
-		if (!whole)
+		if (!gone)
 			before = index;
 	}
 	return false;
 }
 
-bool cm_heap_merge_locked(struct cm_heap *heap, uint64_t size, uint32_t looks)
+static bool merge_below(struct cm_heap *heap, uint64_t size, uint32_t *looks)
 {
 	const uint64_t most = size <= CM_SMALL_SEGMENT ? size : CM_SMALL_SEGMENT;
 	uint32_t bin = (uint32_t)(most >> CM_GRAIN_SHIFT);
 	bool found = false;
 
 	cm_counters_begin(heap->device->row);
-	while (!found && looks && (bin = cm_bins_before(&heap->bins[CM_POOL_SMALL], bin)) != 0)
-		found = merge_bin(heap, bin, size, &looks);
+	while (!found && *looks && (bin = cm_bins_before(&heap->bins[CM_POOL_SMALL], bin)) != 0)
+		found = merge_bin(heap, bin, size, looks);
 	cm_counters_end(heap->device->row);
 	return found;
+}
+
+bool cm_heap_merge_locked(struct cm_heap *heap, uint64_t size, uint32_t looks)
+{
+	return merge_below(heap, size, &looks);
+}
+
+bool cm_heap_merge_all_locked(struct cm_heap *heap, uint32_t looks)
+{
+	(void)merge_below(heap, UINT64_MAX, &looks);
+	return looks;
 }
 
 bool cm_heap_retire_locked(struct cm_heap *heap, struct cm_batch *epoch)

@@ -137,10 +137,13 @@ CM_NODISCARD bool cm_heap_retire_locked(struct cm_heap *heap, struct cm_batch *e
 
 /*
  * Merges free blocks of the small pool that have less than `size` bytes with their free neighbours,
- * the largest first, until one has `size` bytes (UINT64_MAX: all of them) or `looks` blocks were
- * read: CM_MERGE_LOOKS take some 20 us. False: none has.
+ * the largest first, until one has `size` bytes or `looks` blocks were read: CM_MERGE_LOOKS take
+ * some 20 us. False: none has.
  */
 #define CM_MERGE_LOOKS 1024u
 bool cm_heap_merge_locked(struct cm_heap *heap, uint64_t size, uint32_t looks);
+
+/* Merges all of them. False: `looks` blocks were read before the end. */
+bool cm_heap_merge_all_locked(struct cm_heap *heap, uint32_t looks);
 
 #endif

@@ -213,7 +213,7 @@ CM_ALWAYS_INLINE int cm_take_from_pool(struct cm_heap *heap, enum cm_pool pool, 
 				 : cm_bins_find(bins, size);
 	const struct cm_block *block;
 
-	if (pool == CM_POOL_SMALL && CM_UNLIKELY(!index) && heap->merges_late &&
+	if (pool == CM_POOL_SMALL && CM_UNLIKELY(!index) && heap->may_be_apart &&
 	    cm_heap_merge_locked(heap, size, CM_MERGE_LOOKS))
 		index = cm_bins_find(bins, size);
 	block = &bins->block[index];

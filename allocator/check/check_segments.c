@@ -23,12 +23,12 @@ static bool check_cell(struct cm_check_walk *walk, uint32_t index)
 			  index, (ull)block->addr);
 }
 
-/* Whether the segment may have free neighbours: of small blocks that merge late, which no longer
- * matter once the segment is not recycled. */
-static bool may_merge_late(struct cm_cache *cache, const struct cm_segment *segment)
+/* Whether the segment may have free neighbours, which no longer matter once it is not recycled. */
+static bool may_be_apart(struct cm_cache *cache, const struct cm_segment *segment)
 {
-	return segment->flags & CM_SEGMENT_SMALL && (cm_segment_heap(cache, segment)->merges_late ||
-						     !cm_segment_is_recycled(cache, segment));
+	return segment->flags & CM_SEGMENT_SMALL &&
+	       (cm_segment_heap(cache, segment)->may_be_apart ||
+		!cm_segment_is_recycled(cache, segment));
 }
 
 static bool check_block(struct cm_check_walk *walk, uint32_t s, uint32_t index, uint32_t before,
@@ -56,7 +56,7 @@ static bool check_block(struct cm_check_walk *walk, uint32_t s, uint32_t index, 
 		return true;
 	case CM_BLOCK_FREE:
 		if (before && walk->cache->block[before].state == CM_BLOCK_FREE &&
-		    !may_merge_late(walk->cache, &walk->cache->segment[s]))
+		    !may_be_apart(walk->cache, &walk->cache->segment[s]))
 			return cm_why_set(&walk->why, "blocks %u and %u are free neighbours",
 					  before, index);
 		return true;

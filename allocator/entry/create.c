@@ -236,7 +236,7 @@ static void open_heap(struct cm_heap *heap, struct cm_heap *first,
 	heap->live_bytes = 0;
 	heap->card_fills_up = false;
 	heap->watches_splits = cm_paged_serves(heap);
-	heap->merges_late = false;
+	heap->merges_late = heap->may_be_apart = false;
 	cm_fragmentation_set_merging_locked(heap);
 	heap->rest_most = cm_paged_serves(heap) ? 0 : CM_SMALL_MAX;
 	heap->spared_at = 0;

@@ -101,7 +101,7 @@ static uint32_t find_whole_locked(struct cm_heap *heap, uint64_t size)
 	const uint32_t flags = CM_SEGMENT_USED | CM_SEGMENT_SMALL;
 	uint32_t index;
 
-	if (pool == CM_POOL_SMALL && heap->merges_late)
+	if (pool == CM_POOL_SMALL && heap->may_be_apart)
 		(void)cm_heap_merge_locked(heap, least, CM_MERGE_LOOKS);
 	index = cm_bins_find(&heap->bins[pool], least);
 	if (!index || cm_block_is_split(&cache->block[index]) ||

@@ -9,8 +9,7 @@
  * Rows: cm_block and cm_segment live in the region (stats/layout.h) and refer to each other by
  * index. Equations that hold whenever the lock is free, checked by check.c:
  *   - the blocks of a segment tile it, in the order of their links; no two neighbours are FREE,
- *     but for those of the small pool while its blocks merge late; `busy` of a segment counts the
- *     others;
+ *     but for those of the small pool that `may_be_apart`; `busy` of a segment counts the others;
  *   - a FREE block is in the bins of its heap and pool, unless its segment is exported or its heap
  *     drains; a PENDING block is on the list of exactly one epoch; a LIVE block is in its page's
  *     cell;
@@ -140,6 +139,7 @@ struct cm_heap {
 	bool watches_splits;
 	/* Blocks of the small pool merge when nothing fits, not when they become ready. */
 	bool merges_late;
+	bool may_be_apart;        /* free neighbours of that pool may not have merged */
 	uint8_t small_rest_shift; /* of them, so small a part of its size stays with a request */
 	/* Of a block of the large pool, so much stays with a request that it serves: nothing with
 	 * pages, so that they fill up. */

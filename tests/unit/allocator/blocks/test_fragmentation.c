@@ -49,6 +49,44 @@ static void all_small_blocks_merge_when_a_card_fills_up(void **state)
 	assert_current(f, CM_POOL_SMALL, CM_STAT_INACTIVE_SPLIT, 2);
 	(void)case_get(f, 10 * MIB);
 	assert_current(f, CM_POOL_SMALL, CM_STAT_INACTIVE_SPLIT, 1);
+	assert_false(f->heap->may_be_apart);
+	case_close(f);
+}
+
+#define MANY 20000u
+
+/* Blocks of 512 bytes that fill five segments; those freed in a row are no neighbours. */
+static void leave_many_apart(struct fixture *f)
+{
+	static uint64_t addr[MANY];
+	uint64_t forward;
+	uint32_t i;
+
+	for (i = 0; i < MANY; i++)
+		assert_int_equal(cm_cache_alloc(f->cache, f->heap, 512, &addr[i]), 0);
+	for (i = 0; i < MANY; i++)
+		assert_int_equal(cm_cache_free(f->cache, addr[i % (MANY / 2) * 2 + i / (MANY / 2)],
+					       &forward),
+				 0);
+	case_settle(f);
+}
+
+/* The request that fills the card does not wait for all of them. */
+static void more_small_blocks_than_a_moment_allows_merge_when_nothing_fits(void **state)
+{
+	struct fixture *f = open_card(30 * MIB);
+	uint64_t calls;
+	uint32_t i;
+
+	(void)state;
+	leave_many_apart(f);
+	(void)case_get(f, 10 * MIB);
+	assert_false(f->heap->merges_late);
+	assert_true(f->heap->may_be_apart);
+	calls = segment_calls(f);
+	for (i = 0; i < 19; i++)
+		(void)case_get(f, 512 * KIB);
+	assert_int_equal(segment_calls(f), calls);
 	case_close(f);
 }
 
@@ -309,6 +347,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(small_blocks_merge_at_once_where_a_card_fills_up),
 		cmocka_unit_test(all_small_blocks_merge_when_a_card_fills_up),
+		cmocka_unit_test(more_small_blocks_than_a_moment_allows_merge_when_nothing_fits),
 		cmocka_unit_test(an_idle_segment_is_not_cut_for_a_small_part_of_it),
 		card_case(what_fits_its_segment_is_served_from_it),
 		card_case(a_piece_beside_one_in_use_is_cut),

@@ -155,9 +155,9 @@ static void wrong_segments_and_blocks_are_named(void **state)
 	WRONG(&stage, block[stage.open].state, CM_BLOCK_FREE, "2 blocks are not free, not 3");
 	WRONG(&stage, segment->busy, 7, "3 blocks are not free, not 7");
 	WRONG(&stage, block[medium].state, CM_BLOCK_FREE, "are free neighbours");
-	stage.heap->merges_late = false;
+	stage.heap->may_be_apart = false;
 	WRONG(&stage, block[stage.open].state, CM_BLOCK_FREE, "are free neighbours");
-	stage.heap->merges_late = true;
+	stage.heap->may_be_apart = true;
 	WRONG(&stage, stage.cache->is_free[stage.live], 1, "is marked as free");
 	WRONG(&stage, stage.device->spare_block, stage.live, "is in use");
 	WRONG(&stage, stage.device->spare_block, 0, "is lost");
