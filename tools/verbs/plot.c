@@ -170,11 +170,11 @@ static int draw_recording(const struct cm_options *options, const char *path)
 		if (!exit)
 			exit = err;
 		if (!exit && bytes >= 0)
-			cm_line(stdout, "  ",
-				"%s: %s, opens offline; %s samples, %zu curves, %zu cards", path,
+			cm_line(stdout, "  ", "%s: %s, opens offline; %s, %s, %s", path,
 				cm_size_format(bytes).text,
-				cm_count_format((int64_t)report.samples).text, report.series,
-				report.cards);
+				cm_count_of((int64_t)report.samples, "sample").text,
+				cm_count_of((int64_t)report.series, "curve").text,
+				cm_count_of((int64_t)report.cards, "card").text);
 	}
 	cm_watch_close(source);
 	return exit;
