@@ -178,7 +178,7 @@ static void print_pass(const struct pass *pass, int n)
 	printf(" ns%d=%" PRIu64 " calls%d=%" PRIu64 " maps%d=%" PRIu64 " events%d=%" PRIu64, n,
 	       pass->calls.ns, n, calls[CARD_ALLOC] + calls[CARD_FREE], n,
 	       calls[CARD_MAP] + calls[CARD_UNMAP], n,
-	       calls[CARD_RECORD] + calls[CARD_WAIT] + calls[CARD_QUERY]);
+	       calls[CARD_RECORD] + calls[CARD_WAIT] + calls[CARD_QUERY] + calls[CARD_SYNC]);
 }
 
 static int judge(const struct options *options, const struct family *family, uint64_t seed,
