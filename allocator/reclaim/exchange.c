@@ -6,6 +6,7 @@
 #include "allocator/base/gate.h"
 #include "allocator/blocks/fragmentation.h"
 #include "allocator/reclaim/release.h"
+#include "allocator/reuse/await.h"
 #include "allocator/reuse/epoch.h"
 #include "allocator/state/pages.h"
 #include "allocator/state/report.h"
@@ -184,7 +185,16 @@ int cm_exchange(struct cm_heap *heap, uint64_t bytes, bool device_is_idle)
 
 	/* An old driver can only be waited for without a limit. */
 	if (!(cache->plain || cache->exact) || cm_paged_serves(heap) || !cache->policy.exchange ||
-	    !cm_epoch_can_ask(cache) || !cm_lock_try(reclaim_lock))
+	    !cm_epoch_can_ask(cache))
+		return 0;
+	exchange.device = heap->device;
+	if (!device_is_idle && has_idle(&exchange)) {
+		err = cm_epoch_wait_for_device(heap);
+		if (err == -EBUSY)
+			return err;
+		device_is_idle = !err;
+	}
+	if (!cm_lock_try(reclaim_lock))
 		return 0;
 	err = give_idle(&exchange, device_is_idle);
 	cm_lock_release(reclaim_lock);

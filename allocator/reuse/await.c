@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocator/reuse/await.h"
 
+#include <errno.h>
+
 #include "allocator/base/gate.h"
 #include "allocator/reuse/batch_ring.h"
 #include "allocator/reuse/epoch.h"
@@ -101,18 +103,42 @@ static bool begin_wait_event_locked(struct cm_heap *heap, const struct ends *end
 	       cm_fence_begin_wait_event_locked(&batch->fence, heap);
 }
 
-/* Waits so outside the gate if it may; *ret_waited: it did. False: a capture is active, and the
- * caller is outside the gate. */
-static bool wait_for_event(struct cm_heap *heap, const struct ends *end, bool *ret_waited)
+/* The wait that has begun, outside the gate. False: a capture is active, and the caller is outside
+ * the gate. */
+static bool wait_outside(struct cm_heap *heap)
 {
 	const struct cm_driver_ops *ops = heap->cache->ops;
 
-	*ret_waited = CM_WITH_LOCK(&heap->cache->event_lock, begin_wait_event_locked(heap, end));
-	if (!*ret_waited)
-		return true;
 	ops->gate_leave();
 	cm_fence_wait_ungated(heap);
 	return cm_gate_enter(ops);
+}
+
+/* Waits so if it may; *ret_waited: it did. */
+static bool wait_for_event(struct cm_heap *heap, const struct ends *end, bool *ret_waited)
+{
+	*ret_waited = CM_WITH_LOCK(&heap->cache->event_lock, begin_wait_event_locked(heap, end));
+	return !*ret_waited || wait_outside(heap);
+}
+
+/* Begins to wait so for the newest event, behind which no unbounded work was submitted. */
+static bool begin_wait_for_device_event_locked(struct cm_heap *heap)
+{
+	const struct ends end = {heap->epochs.open.number, heap->ordered.open.number};
+	const struct cm_batch *batch = last_before(heap, &end);
+
+	return batch && batch->work == cm_device_work(heap->device) &&
+	       cm_reach_is_alone_event_locked(heap) && begin_wait_event_locked(heap, &end);
+}
+
+int cm_epoch_wait_for_device(struct cm_heap *heap)
+{
+	const bool waits = CM_WITH_LOCK(&heap->cache->event_lock,
+					begin_wait_for_device_event_locked(heap));
+
+	if (!waits)
+		return -EAGAIN;
+	return wait_outside(heap) ? 0 : -EBUSY;
 }
 
 /* The end of the oldest batches that a cudaFree would have waited for. */

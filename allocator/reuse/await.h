@@ -30,7 +30,17 @@ CM_NODISCARD bool cm_epoch_wait_device(struct cm_device *device, uint64_t limit_
  * cudaFree would have taken as long. A driver without events of a context: for all. */
 CM_NODISCARD bool cm_epoch_wait_for_oldest(struct cm_heap *heap);
 
-/* The bytes of these batches; 0: there is no clean one. Takes the event lock. */
+/*
+ * Waits for all work of the device if the last cudaFree, which was the calling thread's, would have
+ * taken as long: the heap's context is the only one there, its last batch is clean, and no
+ * unbounded work was submitted since. Without a limit. 0: that work has ended, as if
+ * cm_epoch_quiesces had returned 0. -EAGAIN: it has not waited. -EBUSY: a capture is active, and
+ * the caller is outside the gate. Hold no reclaim lock: others would wait for it.
+ */
+CM_NODISCARD int cm_epoch_wait_for_device(struct cm_heap *heap);
+
+/* The bytes of the batches that cm_epoch_wait_for_oldest waits for; 0: there is no clean one. Takes
+ * the event lock. */
 uint64_t cm_epoch_oldest_bytes(struct cm_heap *heap);
 
 #endif

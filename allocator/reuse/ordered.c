@@ -65,11 +65,10 @@ static struct cm_batch *push(struct cm_heap *heap, struct cm_batch *epoch,
 	batch->list = list;
 	batch->recorded = true;
 	batch->clean = epoch->clean;
+	batch->work = epoch->work;
 	batch->thread = epoch->thread;
 	/* An epoch that a barrier makes ready at once has no time. */
-	batch->closed_ns = epoch->closed_ns;
-	if (list.first && !batch->closed_ns)
-		batch->closed_ns = heap->cache->ops->now_ns();
+	batch->closed_ns = epoch->closed_ns ? epoch->closed_ns : heap->cache->ops->now_ns();
 	cm_fence_move_event_locked(&epoch->fence, &batch->fence);
 	return batch;
 }

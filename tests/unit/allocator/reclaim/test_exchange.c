@@ -85,19 +85,82 @@ static void the_event_of_a_poll_is_not_followed_by_a_probe(void **state)
 	assert_int_equal(f->driver.called[FAKE_CTX_WAIT_EVENT], 0);
 }
 
-/* Behind a barrier work may be under way, which the driver would wait for. */
-static void behind_a_barrier_a_probe_is_sent(void **state)
+/* Behind a barrier work may be under way, which the driver would wait for. The host waits for the
+ * event of that barrier, as it would have in its last free. */
+static void behind_a_barrier_the_host_waits_for_its_event(void **state)
 {
 	struct fixture *f = *state;
 	const uint64_t addr = case_get(f, 30 * MIB);
 
-	(void)case_launch(f, addr, MS);
+	(void)case_launch(f, addr, 1000 * MS); /* longer than any probe is waited for */
 	case_put(f, addr);
 	(void)case_get(f, 40 * MIB);
 	assert_int_equal(case_reserved(f), 40 * MIB);
-	assert_int_equal(f->driver.called[FAKE_EVENT_RECORD], 2);
+	assert_int_equal(f->driver.called[FAKE_EVENT_RECORD], 1);
 	assert_int_equal(f->driver.called[FAKE_CTX_WAIT_EVENT], 1);
-	assert_true(f->driver.called[FAKE_EVENT_QUERY] >= 2);
+	assert_int_equal(f->driver.called[FAKE_EVENT_QUERY], 1);
+	assert_int_equal(f->driver.called[FAKE_EVENT_WAIT_UNGATED], 1);
+}
+
+/* Two idle segments, one of them used again behind a barrier. */
+static uint64_t use_one_of_two_again(struct fixture *f)
+{
+	const uint64_t one = case_get(f, 30 * MIB), two = case_get(f, 32 * MIB);
+
+	(void)case_launch(f, one, MS);
+	case_put(f, one);
+	case_put(f, two);
+	return case_get(f, 30 * MIB);
+}
+
+/* Its event says nothing of the work of another context: a probe is sent. */
+static void beside_another_context_a_probe_is_sent(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_heap *heap;
+	uint64_t addr;
+
+	(void)fixture_add_context(f, 0, &heap);
+	addr = case_get(f, 30 * MIB);
+	USE(f, 32 * MIB);
+	(void)case_launch(f, addr, MS);
+	case_put(f, addr);
+	(void)case_get(f, 40 * MIB);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 32 * MIB);
+	assert_int_equal(f->driver.called[FAKE_EVENT_WAIT_UNGATED], 0);
+}
+
+static void a_kernel_without_end_behind_the_barrier_is_not_waited_for(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t addr = use_one_of_two_again(f);
+	const uint64_t work = case_launch(f, addr, FAKE_FOREVER);
+
+	(void)case_get(f, 40 * MIB);
+	assert_int_equal(f->driver.called[FAKE_CTX_WAIT_EVENT], 1);
+	assert_int_equal(f->driver.called[FAKE_EVENT_WAIT_UNGATED], 0);
+	assert_int_equal(case_reserved(f), 102 * MIB);
+	fake_finish(work);
+}
+
+static void *use_in_a_thread(void *fixture)
+{
+	(void)use_one_of_two_again(fixture);
+	return NULL;
+}
+
+/* A kernel may wait for what this thread does next: its own last free did not wait for that. */
+static void behind_another_threads_barrier_a_probe_is_sent(void **state)
+{
+	struct fixture *f = *state;
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, use_in_a_thread, f), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	(void)case_get(f, 40 * MIB);
+	assert_int_equal(case_reserved(f), 70 * MIB);
+	assert_int_equal(f->driver.called[FAKE_CTX_WAIT_EVENT], 1);
+	assert_int_equal(f->driver.called[FAKE_EVENT_WAIT_UNGATED], 0);
 }
 
 static void nothing_goes_where_the_reserve_was_higher_before(void **state)
@@ -274,7 +337,10 @@ int main(void)
 		fixture_case(that_of_another_context_of_the_device_goes_too),
 		fixture_case(that_of_another_device_stays),
 		fixture_case(the_event_of_a_poll_is_not_followed_by_a_probe),
-		fixture_case(behind_a_barrier_a_probe_is_sent),
+		fixture_case(behind_a_barrier_the_host_waits_for_its_event),
+		fixture_case(beside_another_context_a_probe_is_sent),
+		fixture_case(a_kernel_without_end_behind_the_barrier_is_not_waited_for),
+		fixture_case(behind_another_threads_barrier_a_probe_is_sent),
 		fixture_case(nothing_goes_where_the_reserve_was_higher_before),
 		fixture_case(the_smallest_that_is_enough_goes),
 		fixture_case(a_request_that_fails_raises_nothing),
