@@ -38,7 +38,10 @@ uint64_t cm_cache_rows_of_devices(const struct cm_cache *cache, uint64_t ordinal
 
 uint64_t cm_cache_rows_of(const struct cm_cache *cache, uint64_t addr)
 {
-	const uint8_t page = cm_page_map_get(&cache->pages, addr);
+	const uint8_t had = cm_page_map_get(&cache->pages, addr);
+	const uint8_t owner = had == CM_PAGE_MIXED ? cm_page_map_owner(&cache->pages, addr)
+						   : CM_PAGE_NONE;
+	const uint8_t page = owner != CM_PAGE_NONE ? owner : had;
 
 	if (page == CM_PAGE_NONE)
 		return 0;

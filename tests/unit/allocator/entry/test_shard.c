@@ -409,6 +409,19 @@ static void a_wait_of_the_program_makes_all_shards_ready(void **state)
 	assert_int_equal(f->driver.calls, calls);
 }
 
+/* Work that names it does not keep other devices from anything. */
+static void memory_that_several_shards_have_had_is_of_one_device(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t addr = leave_idle(f, 0, BLOCK);
+	struct cm_heap *heap;
+
+	(void)fixture_add_context(f, 1, &heap);
+	assert_int_equal(cm_cache_trim(f->cache, UINT32_MAX, NULL), 0);
+	assert_int_equal(get_of(f, 1, BLOCK), addr);
+	assert_int_equal(cm_cache_rows_of(f->cache, addr), 1);
+}
+
 static void a_shard_that_is_made_later_is_as_shared_as_the_others(void **state)
 {
 	struct fixture *f = *state;
@@ -459,6 +472,7 @@ int main(void)
 			memory_that_others_will_reach_waits_for_the_barrier_of_its_last_shard),
 		shard_case(named_and_exported_segments_do_not_move),
 		shard_case(a_wait_of_the_program_makes_all_shards_ready),
+		shard_case(memory_that_several_shards_have_had_is_of_one_device),
 		shard_case(a_shard_that_is_made_later_is_as_shared_as_the_others),
 		shard_case(a_lost_block_is_retired_in_whichever_shard_it_is),
 	};
