@@ -329,8 +329,10 @@ static int serve_request(const struct cm_slow_request *request)
 	int err;
 
 	err = cm_slow_reuse(request, &idle);
-	if (err == -ENOENT && cm_device_has_shards(device))
+	if (err == -ENOENT && cm_device_has_shards(device)) {
 		err = cm_shard_take_from_others(request);
+		idle = false; /* that may have waited, and others may have submitted work */
+	}
 	if (err != -ENOENT)
 		return err;
 	err = make_way(request, idle);
