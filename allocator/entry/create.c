@@ -376,8 +376,10 @@ struct cm_heap *cm_create_shard_heap(struct cm_heap *first, uint32_t number)
 			open_heap(heap, first, &info);
 	}
 	cm_lock_release(&cache->event_lock);
-	/* Caching may have stopped meanwhile. */
+	/* Caching may have stopped meanwhile. The fence, and that in cm_heap_drain: a thread that
+	 * stops it sees the heap, or this one sees that it has stopped. */
+	atomic_thread_fence(memory_order_seq_cst);
 	if (heap && cm_heap_drains(first))
-		cm_heap_drain(heap);
+		cm_heap_drain(first);
 	return heap;
 }

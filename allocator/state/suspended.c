@@ -127,6 +127,9 @@ void cm_heap_drain(struct cm_heap *heap)
 	struct cm_heap *each;
 	uint32_t at = 0;
 
+	drain_one(heap->first);
+	/* See cm_create_shard_heap. */
+	atomic_thread_fence(memory_order_seq_cst);
 	while ((each = cm_heap_next_shard(heap, &at)))
 		drain_one(each);
 }
