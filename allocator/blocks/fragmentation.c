@@ -12,10 +12,12 @@
 #include "stats/counters.h"
 
 /* docs/decisions/layout.md has the measurements of other values. */
-#define FILL_TENTHS 5 /* if 5/10 of the card are reserved, splits may pin only a share */
-#define PIN_LEAST   5 /* that share: 1/5 of the room above the peak at first, */
-#define PIN_MOST    2 /* and 1/2 of it once as much has returned in exchange as is reserved, */
-#define PIN_STEPS   UINT64_C(16) /* in so many steps */
+#define FILL_TENTHS \
+	5           /* if 5/10 of the card are reserved, splits may pin only a share; with pages:
+			* requests for them wait for barriers */
+#define PIN_LEAST 5 /* that share: 1/5 of the room above the peak at first, */
+#define PIN_MOST  2 /* and 1/2 of it once as much has returned in exchange as is reserved, */
+#define PIN_STEPS UINT64_C(16) /* in so many steps */
 /* If segments of 20 MiB would pin over 1/TAIL_SHARE of the room, segments hold a whole number of
  * blocks, and leave at most 1/UNUSED_SHARE unused. */
 #define TAIL_SHARE   256
@@ -128,6 +130,12 @@ bool cm_fragmentation_is_full_locked(const struct cm_heap *heap)
 	return cm_device_reserved_locked(heap->device) + card / FULL_SHARE >= card;
 }
 
+bool cm_fragmentation_awaits_barrier_locked(const struct cm_heap *heap)
+{
+	return heap->cache->policy.exchange &&
+	       is_share(heap, cm_device_reserved_locked(heap->device), FILL_TENTHS);
+}
+
 bool cm_fragmentation_moves_pages_locked(const struct cm_heap *heap, uint64_t bytes)
 {
 	return is_share(heap, cm_device_reserved_locked(heap->device) + bytes, PACK_TENTHS);
@@ -151,12 +159,16 @@ static bool spares_pages(struct cm_heap *heap, const struct cm_block *block, uin
 	       cm_fragmentation_packs_pages_locked(heap);
 }
 
-uint32_t cm_fragmentation_handle_pages_locked(const struct cm_heap *heap, uint64_t size)
+static uint64_t room_of(const struct cm_heap *heap)
 {
 	const uint64_t card = card_bytes(heap), reserved = cm_device_reserved_locked(heap->device);
 
-	return cm_paged_handle_pages(cm_paged_pages_of(size),
-				     card > reserved ? card - reserved : 0);
+	return card > reserved ? card - reserved : 0;
+}
+
+uint32_t cm_fragmentation_handle_pages_locked(const struct cm_heap *heap, uint64_t size)
+{
+	return cm_paged_handle_pages(cm_paged_pages_of(size), room_of(heap));
 }
 
 /* The handle on both sides of an address in a run; count 0: there is none. */
@@ -187,7 +199,7 @@ struct cm_paged_span cm_fragmentation_divided_locked(const struct cm_heap *heap,
 	pages = handle_across(paged, run, block->addr + size);
 	if (cm_paged_addr_of(paged, pages.first) < block->addr ||
 	    cm_paged_addr_of(paged, pages.first + pages.count) > block->addr + block->size ||
-	    pages.count <= cm_fragmentation_handle_pages_locked(heap, size))
+	    pages.count <= cm_paged_divided_pages(cm_paged_pages_of(size), room_of(heap)))
 		pages.count = 0;
 	return pages;
 }
@@ -324,7 +336,8 @@ uint32_t cm_fragmentation_find_locked(struct cm_heap *heap, uint64_t size)
 		return index;
 	index = first_fit(bins, size);
 	for (looks = 0; index && looks < LOOKS; looks++, index = next_fit(bins, index))
-		if (block[index].size >= size && !spares(heap, &block[index], size))
+		if (block[index].size >= size && !spares(heap, &block[index], size) &&
+		    (block[index].size == size || !divides(heap, &block[index], size)))
 			return index;
 	return 0;
 }

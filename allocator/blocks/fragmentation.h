@@ -13,9 +13,9 @@
  * is spared if the request would touch more whole pages of it than necessary. The request gets
  * another block, or a place for which pages are moved, and shares a page with blocks in use.
  *
- * Pages may share a driver allocation, a handle, which returns as a whole. Handles are large on a
- * card with room. A request does not divide a larger one than it would get itself: that one is
- * replaced first (paged_ready.h).
+ * Pages may share a driver allocation, a handle, which returns as a whole. A request gets
+ * few. It divides none that is more than a small part of it, or of the room that the card has left:
+ * such a one is replaced first (paged_ready.h).
  *
  * A program that repeats its steps would move pages for ever. So the number of moves for spared
  * blocks is limited, until the program has more in use than ever before.
@@ -52,11 +52,11 @@ bool cm_fragmentation_is_refused_locked(const struct cm_heap *heap, uint64_t byt
 CM_COLD bool cm_fragmentation_should_poll_locked(struct cm_heap *heap, const struct cm_block *block,
 						 uint64_t size);
 
-/* As cm_bins_find in the large pool, without the blocks that are spared. 0 also if the request
- * would divide a handle of the one that fits best. */
+/* As cm_bins_find in the large pool, without the blocks that are spared, and those of which the
+ * request would divide a handle. 0 also if the one that fits best is such a one. */
 uint32_t cm_fragmentation_find_locked(struct cm_heap *heap, uint64_t size);
 
-/* The most pages of a handle that is made for `size` bytes, or that these may divide. */
+/* The most pages of a handle that is made for `size` bytes. */
 uint32_t cm_fragmentation_handle_pages_locked(const struct cm_heap *heap, uint64_t size);
 
 /* The handle that the end of `size` bytes would divide in a free block and may not, if it lies
@@ -66,6 +66,9 @@ struct cm_paged_span cm_fragmentation_divided_locked(const struct cm_heap *heap,
 
 /* Whether less than 1/32 of the card is not reserved. */
 bool cm_fragmentation_is_full_locked(const struct cm_heap *heap);
+
+/* Whether a request for pages waits until the device has passed the last barrier. */
+bool cm_fragmentation_awaits_barrier_locked(const struct cm_heap *heap);
 
 /* Whether `bytes` of missing pages are taken from free blocks before new ones are made. */
 bool cm_fragmentation_moves_pages_locked(const struct cm_heap *heap, uint64_t bytes);

@@ -136,7 +136,7 @@ static int give_back_and_retry(const struct cm_slow_request *request,
 {
 	struct cm_heap *heap = request->heap;
 	struct cm_device *device = heap->device;
-	int err;
+	int err, take;
 
 	if (cm_release_oversize(heap, request->size, &attempt->given_back)) {
 		err = alloc_new(request);
@@ -145,7 +145,10 @@ static int give_back_and_retry(const struct cm_slow_request *request,
 	}
 	if (!cm_epoch_wait_device(device, CM_STUCK_NS))
 		return -EBUSY;
-	err = cm_shard_take_anywhere(request);
+	/* Whole pages return, so that no block need be taken for which a handle is divided as it
+	 * lies. */
+	err = cm_paged_serves(heap) ? cm_slow_take_unfragmenting(request)
+				    : cm_shard_take_anywhere(request);
 	if (err != -ENOENT)
 		return err;
 	attempt->given_back += cm_release_free(device);
@@ -154,7 +157,10 @@ static int give_back_and_retry(const struct cm_slow_request *request,
 	if (!cm_release_await_pending(device, CM_STUCK_NS))
 		return -EBUSY;
 	cm_device_count(device, CM_SCALAR_num_alloc_retries, 1);
-	return alloc_new(request);
+	err = alloc_new(request);
+	return err == CM_DRIVER_OUT_OF_MEMORY && (take = cm_shard_take_anywhere(request)) != -ENOENT
+		       ? take
+		       : err;
 }
 
 /* Other processes may have idle memory that this one lacks. Outside the gate, as they take time to

@@ -151,22 +151,6 @@ static bool is_to_be_packed(struct cm_heap *heap, uint64_t size)
 			    size > CM_SMALL_MAX && cm_fragmentation_packs_pages_locked(heap));
 }
 
-/* A spared ready block, if it touches at most so many pages. */
-static int take_spared(const struct cm_paged_request *request, uint64_t most)
-{
-	struct cm_heap *heap = request->heap;
-	uint32_t block = 0;
-	int err;
-
-	cm_lock_acquire(&heap->device->lock);
-	if (cm_paged_stands_locked(request))
-		block = cm_fragmentation_find_reserved_locked(heap, request->size, most);
-	err = cm_heap_take_block_locked(heap, block, request->size, request->bytes,
-					CM_SCALAR_cache_hits, request->ret_addr);
-	cm_lock_release(&heap->device->lock);
-	return err;
-}
-
 /* Tells the heap of the result: what was done, and whether the card is full. */
 static void note_outcome(struct cm_heap *heap, const struct cm_paged_place *place, bool packed,
 			 int err)
@@ -193,13 +177,13 @@ static int add_pages(const struct cm_paged_request *request)
 
 	if (!cm_paged_choose_place(request, packed, &place))
 		return -ENOENT;
-	if (packed && !take_spared(request, place.touched))
+	if (packed && !cm_paged_take_spared(request, place.touched))
 		return 0;
 	if (moves_pages(heap, place.pages.count))
 		steal(request, &place, &stolen);
 	if (packed && stolen.pages < place.pages.count) {
 		/* No page is created for the sake of a spared block. */
-		if (!take_spared(request, UINT64_MAX)) {
+		if (!cm_paged_take_spared(request, UINT64_MAX)) {
 			(void)cm_paged_give_back(heap->device, &stolen);
 			return 0;
 		}
@@ -216,7 +200,7 @@ static int add_pages(const struct cm_paged_request *request)
 		note_outcome(heap, &place, packed, err);
 	if (err)
 		return err;
-	err = cm_paged_take_mapped(request, &place);
+	err = cm_paged_take_added(request, &place);
 	if (err && err != -EBUSY)
 		cm_paged_unmap(heap->device, request->paged, place.pages);
 	return err;
@@ -230,6 +214,9 @@ int cm_paged_alloc(struct cm_heap *heap, uint64_t ctx, uint64_t size, uint64_t b
 	struct cm_device *device = heap->device;
 	int err, tries = TRIES;
 
+	err = cm_paged_await_barrier(heap);
+	if (err)
+		return err;
 	cm_lock_acquire(&device->paging);
 	err = find_or_reserve(&request, cm_size_pool(size));
 	if (!err && (!cm_paged_divide(&request) || !cm_paged_adopt(&request)))

@@ -10,7 +10,7 @@
  *
  * A page is moved or returned only if no submitted work can still touch it: its block is free, so
  * its epoch is ready (even if it is not recycled), and the last ordered barrier has been passed.
- * Nothing here waits for the device.
+ * On a card that fills up a request waits for the device, but not for long (paged_ready.h).
  *
  * One thread of a device at a time moves pages (cm_device.paging); that lock is taken after the
  * reclaim lock and before the cache's event lock and the device's lock, and held while the driver
@@ -26,7 +26,8 @@
 /*
  * Memory of the context for `bytes` rounded to `size`, by adding pages. -ENOENT: not possible, for
  * example since the driver refused a page: ask for a segment. -EAGAIN: the context is gone, or
- * caching has stopped in it. Other errors as cm_cache_alloc, or the driver's out of memory. The
+ * caching has stopped in it. -EBUSY: a capture is active, and the caller is outside of the gate.
+ * Other errors as cm_cache_alloc, or the driver's out of memory. The
  * gate is entered, the event lock and the device's lock are not held.
  */
 int cm_paged_alloc(struct cm_heap *heap, uint64_t ctx, uint64_t size, uint64_t bytes,

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "allocator/base/gate.h"
 #include "allocator/base/size_class.h"
 #include "allocator/blocks/fragmentation.h"
 #include "allocator/blocks/heap.h"
@@ -15,31 +16,34 @@
 
 /* --- dividing a handle -------------------------------------------------------------------- */
 
-static int take_block_locked(const struct cm_paged_request *request, uint32_t index)
+/* The handle that the request would divide in a ready block, and may not; count 0: none. */
+static struct cm_paged_span divided_locked(const struct cm_paged_request *request, uint32_t index)
 {
-	return cm_heap_take_block_locked(request->heap, index, request->size, request->bytes,
-					 CM_SCALAR_cache_hits, request->ret_addr);
+	return cm_fragmentation_divided_locked(request->heap, &request->heap->cache->block[index],
+					       request->size);
 }
 
-/* Takes a free block on pages that no work can touch. -EINPROGRESS: the request would divide a
- * handle that is too large; that is cut out of the block, and is to be replaced. */
-static int take_or_cut_locked(const struct cm_paged_request *request, uint32_t index,
-			      struct cm_paged_place *ret_place, struct cm_paged_stolen *stolen)
+/* Takes a free block; `idle`: no work can touch it. -EINPROGRESS: the request would divide a handle
+ * that is too large; that is cut out of the block, and is to be replaced. -ENOENT: it is too
+ * small. */
+static int take_or_cut_locked(const struct cm_paged_request *request, uint32_t index, bool idle,
+			      enum cm_scalar source, struct cm_paged_place *ret_place,
+			      struct cm_paged_stolen *stolen)
 {
-	const struct cm_block *block = &request->heap->cache->block[index];
-	const struct cm_paged_span pages = cm_fragmentation_divided_locked(request->heap, block,
-									   request->size);
-	const uint32_t end = cm_paged_page_at(request->paged, block->addr + request->size);
+	struct cm_heap *heap = request->heap;
+	const uint64_t end = heap->cache->block[index].addr + request->size;
+	const struct cm_paged_span pages = idle && index ? divided_locked(request, index)
+							 : (struct cm_paged_span){0, 0};
 
-	if (!pages.count ||
-	    !cm_paged_cut_locked(request->heap, request->paged, index, pages, stolen))
-		return take_block_locked(request, index);
+	if (!pages.count || !cm_paged_cut_locked(heap, request->paged, index, pages, stolen))
+		return cm_heap_take_block_locked(heap, index, request->size, request->bytes, source,
+						 request->ret_addr);
 	*ret_place = (struct cm_paged_place){
 		.pages = pages,
 		.left = cm_paged_run_before(request->paged, pages.first),
 		.right = cm_paged_run_at(request->paged, pages.first + pages.count),
-		.most = cm_paged_pages_of(request->size),
-		.end = end,
+		.most = pages.count,
+		.end = cm_paged_page_at(request->paged, end),
 	};
 	return -EINPROGRESS;
 }
@@ -66,45 +70,113 @@ static int replace(const struct cm_paged_request *request, const struct cm_paged
 	return err;
 }
 
-/* The block that fits best, if the request would divide a handle of it; 0: it would not. */
-static uint32_t find_divided_locked(const struct cm_paged_request *request)
+/* Whether no work can touch the ready memory of the request's context. The event lock: what becomes
+ * ready behind a new barrier is not idle. */
+static bool is_idle_event_locked(const struct cm_paged_request *request)
 {
-	const struct cm_heap *heap = request->heap;
-	const uint32_t index = cm_paged_stands_locked(request)
-				       ? cm_bins_find(&heap->bins[cm_size_pool(request->size)],
-						      request->size)
-				       : 0;
-
-	return index && cm_fragmentation_divided_locked(heap, &heap->cache->block[index],
-							request->size)
-				       .count
-		       ? index
-		       : 0;
+	return cm_fence_is_complete_event_locked(cm_heap_ordered(request->heap),
+						 request->heap->device);
 }
 
-int cm_paged_divide(const struct cm_paged_request *request)
+/* Which ready block serves a request; 0: none. */
+typedef uint32_t find_block(const struct cm_paged_request *request, uint64_t most);
+
+/* The block that fits best, if the request would divide a handle of it. */
+static uint32_t find_divided_locked(const struct cm_paged_request *request, uint64_t most)
+{
+	const struct cm_bins *bins = &request->heap->bins[cm_size_pool(request->size)];
+	const uint32_t index = cm_bins_find(bins, request->size);
+
+	(void)most;
+	return index && divided_locked(request, index).count ? index : 0;
+}
+
+/* One that touches at most so many pages. */
+static uint32_t find_spared_locked(const struct cm_paged_request *request, uint64_t most)
+{
+	return cm_fragmentation_find_reserved_locked(request->heap, request->size, most);
+}
+
+static int take_ready(const struct cm_paged_request *request, find_block *find, uint64_t most)
 {
 	struct cm_device *device = request->heap->device;
 	struct cm_cache *cache = request->heap->cache;
 	struct cm_paged_stolen stolen = {.parts = 0};
 	struct cm_paged_place place = {0};
-	uint32_t index;
+	uint32_t index = 0;
 	bool idle;
-	int err = -ENOENT;
+	int err;
 
-	if (!CM_WITH_LOCK(&device->lock, find_divided_locked(request)))
-		return -ENOENT;
-	/* The event lock: what becomes ready behind a new barrier is not idle. */
 	cm_lock_acquire(&cache->event_lock);
-	idle = cm_fence_is_complete_event_locked(cm_heap_ordered(request->heap), device);
+	idle = is_idle_event_locked(request);
 	cm_lock_acquire(&device->lock);
-	index = find_divided_locked(request);
-	if (index)
-		err = idle ? take_or_cut_locked(request, index, &place, &stolen)
-			   : take_block_locked(request, index);
+	if (cm_paged_stands_locked(request))
+		index = find(request, most);
+	err = take_or_cut_locked(request, index, idle, CM_SCALAR_cache_hits, &place, &stolen);
 	cm_lock_release(&device->lock);
 	cm_lock_release(&cache->event_lock);
 	return err == -EINPROGRESS ? replace(request, &place, &stolen) : err;
+}
+
+int cm_paged_divide(const struct cm_paged_request *request)
+{
+	const bool divides = CM_WITH_LOCK(&request->heap->device->lock,
+					  cm_paged_stands_locked(request) &&
+						  find_divided_locked(request, 0));
+
+	return divides ? take_ready(request, find_divided_locked, 0) : -ENOENT;
+}
+
+int cm_paged_take_spared(const struct cm_paged_request *request, uint64_t most)
+{
+	return take_ready(request, find_spared_locked, most);
+}
+
+int cm_paged_take_added(const struct cm_paged_request *request, const struct cm_paged_place *place)
+{
+	struct cm_heap *heap = request->heap;
+	struct cm_device *device = heap->device;
+	struct cm_cache *cache = heap->cache;
+	struct cm_paged_stolen stolen = {.parts = 0};
+	struct cm_paged_place divided = {0};
+	uint32_t block;
+	bool idle;
+	int err;
+
+	cm_lock_acquire(&cache->event_lock);
+	idle = is_idle_event_locked(request);
+	cm_lock_acquire(&device->lock);
+	err = cm_paged_enter_locked(request, place, &block);
+	if (!err) {
+		err = take_or_cut_locked(request, block, idle, CM_SCALAR_cache_misses, &divided,
+					 &stolen);
+		if (err == -ENOENT &&
+		    cm_heap_take_locked(heap, request->size, request->bytes, request->ret_addr))
+			err = -EBUSY;
+		else if (err == -ENOENT)
+			err = 0;
+	}
+	cm_lock_release(&device->lock);
+	cm_lock_release(&cache->event_lock);
+	if (err == -EINPROGRESS)
+		err = replace(request, &divided, &stolen) ? -EBUSY : 0;
+	return err;
+}
+
+int cm_paged_await_barrier(struct cm_heap *heap)
+{
+	struct cm_device *device = heap->device;
+	struct cm_lock *reclaim_lock = &device->first->reclaim_lock;
+	int err;
+
+	if (!CM_WITH_LOCK(&device->lock, cm_fragmentation_awaits_barrier_locked(heap)) ||
+	    CM_WITH_LOCK(&heap->cache->event_lock,
+			 cm_fence_is_complete_event_locked(cm_heap_ordered(heap), device)) ||
+	    !cm_lock_try(reclaim_lock))
+		return 0;
+	err = cm_epoch_quiesces(device, CM_PATIENCE_NS);
+	cm_lock_release(reclaim_lock);
+	return err == -EBUSY ? err : 0;
 }
 
 /* --- pages of other contexts --------------------------------------------------------------- */
@@ -187,7 +259,7 @@ static int take_offer_locked(const struct cm_paged_request *request, const struc
 	cm_counters_count(row, CM_SCALAR_num_device_alloc, -1);
 	cm_counters_count(row, CM_SCALAR_num_device_free, -1);
 	cm_counters_end(row);
-	return take_or_cut_locked(request, block, ret_place, stolen);
+	return take_or_cut_locked(request, block, true, CM_SCALAR_cache_hits, ret_place, stolen);
 }
 
 /* What other contexts have freed is made ready if their work is done, as only their own requests

@@ -91,9 +91,10 @@ struct cm_paged_span cm_paged_whole_handles_locked(const struct cm_paged *paged,
 						   const struct cm_segment *run, uint64_t from,
 						   uint64_t end);
 
-/* The most pages of a handle that is created for a request of so many, or that it may divide, on a
- * card that has `room` bytes left. */
+/* Of a card that has `room` bytes left: the most pages of a handle that is created for a request of
+ * so many, and of one that it may divide. */
 uint32_t cm_paged_handle_pages(uint32_t pages, uint64_t room);
+uint32_t cm_paged_divided_pages(uint32_t pages, uint64_t room);
 
 static inline uint32_t cm_paged_pages_of(uint64_t bytes)
 {

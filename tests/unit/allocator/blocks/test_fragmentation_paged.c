@@ -132,12 +132,13 @@ static void no_page_is_made_for_what_was_spared(void **state)
 
 	(void)state;
 	(void)case_get(f, 35 * MIB);
-	work = fixture_launch(f, f->ctx, 1, hole, 6 * MIB, 10 * MS);
+	work = fixture_launch(f, f->ctx, 1, hole, 6 * MIB, FAKE_FOREVER);
 	case_put(f, hole);
 	/* Behind the barrier the hole is ready, but none of its pages can be moved. */
 	assert_int_equal(case_get(f, 3 * MIB), base + 100 * MIB);
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_barriers), 1);
 	assert_false(fake_is_done(work));
+	fake_finish(work);
 	assert_int_equal(f->driver.called[FAKE_PAGE_CREATE], 71);
 	case_close(f);
 }
