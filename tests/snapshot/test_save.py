@@ -117,6 +117,10 @@ def a_stopped_process_is_saved(kit_):
         os.waitid(os.P_PID, running.pid, os.WSTOPPED | os.WNOWAIT)
         path, said = save(kit_, running)
         assert said['of_one_moment'] and said['held_ms'] == 0, said
+        begin = time.monotonic()
+        run = kit_.run('trim', '--dir', running.regions, running.pid, '--timeout', 60)
+        assert run.returncode == 4 and b'is stopped' in run.stderr, run
+        assert time.monotonic() - begin < 30
     check(kit_, path)
     report = json.loads(kit_.ok('report', '--json', path))
     assert (report['reason'], report['state']) == ('asked', 'stopped'), report

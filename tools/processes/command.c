@@ -7,6 +7,14 @@
 
 #include "tools/cli/exits.h"
 
+static int complain_stopped(pid_t pid)
+{
+	cm_complain("process %d is stopped and takes no command until it goes on (kill -CONT %d)",
+		    (int)pid, (int)pid);
+	cm_advise("the counters are still readable: %s show %d", CM_PROGRAM, (int)pid);
+	return CM_EXIT_TIMEOUT;
+}
+
 static int complain_timeout(const struct cm_options *options, const struct cm_process *process)
 {
 	const int pid = (int)process->pid;
@@ -17,9 +25,8 @@ static int complain_timeout(const struct cm_options *options, const struct cm_pr
 		return cm_fail(CM_EXIT_TARGET, "process %d has ended (%s) before it answered", pid,
 			       cm_life_name(life));
 	if (life == CM_LIFE_STOPPED)
-		cm_complain("process %d did not answer in %g s: it is stopped", pid, seconds);
-	else
-		cm_complain("process %d did not answer in %g s", pid, seconds);
+		return complain_stopped(process->pid);
+	cm_complain("process %d did not answer in %g s", pid, seconds);
 	cm_advise("the counters are still readable: %s show %d", CM_PROGRAM, pid);
 	return CM_EXIT_TIMEOUT;
 }
@@ -78,6 +85,8 @@ int cm_command_send(const struct cm_options *options, struct cm_process *process
 		return cm_fail(CM_EXIT_TARGET,
 			       "process %d has ended (%s); what is left of it can only be read",
 			       (int)process->pid, cm_life_name(process->life));
+	if (process->life == CM_LIFE_STOPPED)
+		return complain_stopped(process->pid);
 	err = cm_client_send(process->reader, command, options->timeout_ns);
 	return err ? complain_failure(options, process, command, err) : CM_EXIT_OK;
 }

@@ -11,8 +11,8 @@
 #include "tools/processes/collect.h"
 
 /*
- * Sends the command and waits for the answer, at most --timeout. 0 with the results filled in, or
- * an exit code after a complaint.
+ * Sends the command and waits for the answer, at most --timeout; a stopped process is not asked. 0
+ * with the results filled in, or an exit code after a complaint.
  */
 int cm_command_send(const struct cm_options *options, struct cm_process *process,
 		    struct cm_command *command);
