@@ -72,6 +72,13 @@ static inline int64_t cm_wrap_sub(int64_t a, int64_t b)
 	return (int64_t)((uint64_t)a - (uint64_t)b);
 }
 
+/* The families that only fall when blocks become ready. A request does not lift their peaks, but
+ * cm_counters_ready before it lowers them: until then they are what the families are now. */
+static inline bool cm_stat_peaks_late(uint32_t stat)
+{
+	return stat >= CM_STAT_ACTIVE && stat <= CM_STAT_REQUESTED_BYTES;
+}
+
 /* A family of a row, for readers and writers alike. */
 static inline struct cm_stat4 cm_stat_read(const struct cm_device_row *row, enum cm_pool pool,
 					   uint32_t stat)
@@ -92,6 +99,8 @@ static inline struct cm_stat4 cm_stat_read(const struct cm_device_row *row, enum
 		base = from->base[stat];
 	}
 	value.allocated = cm_wrap_sub(cm_wrap_add(value.current, value.freed), base);
+	if (cm_stat_peaks_late(stat) && value.peak < value.current)
+		value.peak = value.current;
 	return value;
 }
 
@@ -197,20 +206,17 @@ static inline bool cm_counters_any_negative(cm_counters_pair pair)
 #endif
 }
 
-/* A block of `size` bytes is allocated for a request of `requested` bytes. Returns what
- * cm_counters_raise does. */
-static inline bool cm_counters_alloc(struct cm_device_row *row, enum cm_pool pool, int64_t size,
-				     int64_t requested)
+/* What is left below the peaks of two families, of the pool or of all: negative where one is
+ * passed. `families`: 0 for the number and bytes of allocations, 1 for those of active memory, 2
+ * for the bytes requested, and a family that does not move. */
+static inline cm_counters_pair cm_counters_left(const struct cm_device_row *row, enum cm_pool pool,
+						uint32_t families)
 {
-	/* The third pair ends in a family that does not move. */
-	const cm_counters_pair n[] = {{1, size}, {1, size}, {requested, 0}};
 	const enum cm_pool other = pool == CM_POOL_SMALL ? CM_POOL_LARGE : CM_POOL_SMALL;
-	cm_counters_pair *current = (void *)row->stat[pool].current;
+	const cm_counters_pair *current = (const void *)row->stat[pool].current;
 	const cm_counters_pair *rest = (const void *)row->stat[other].current;
 	const cm_counters_pair *peak = (const void *)row->stat[pool].peak;
 	const cm_counters_pair *peak_all = (const void *)row->stat[CM_POOL_ALL].peak;
-	cm_counters_pair over = {0, 0};
-	uint32_t i;
 
 	_Static_assert(CM_STAT_ALLOCATION == 0 && CM_STAT_ALLOCATED_BYTES == 1 &&
 			       CM_STAT_ACTIVE == 2 && CM_STAT_ACTIVE_BYTES == 3 &&
@@ -218,12 +224,25 @@ static inline bool cm_counters_alloc(struct cm_device_row *row, enum cm_pool poo
 		       "the families of a request stand first, in this order");
 	_Static_assert(offsetof(struct cm_device_row, stat) % sizeof(cm_counters_pair) == 0,
 		       "pairs are aligned");
-	for (i = 0; i < 3; i++) {
-		current[i] += n[i];
-		/* Negative where a peak is passed. */
-		over |= (peak[i] - current[i]) | (peak_all[i] - (current[i] + rest[i]));
-	}
-	return __builtin_expect(cm_counters_any_negative(over), 0) &&
+	return (peak[families] - current[families]) |
+	       (peak_all[families] - (current[families] + rest[families]));
+}
+
+/* A block of `size` bytes is allocated for a request of `requested` bytes. Returns what
+ * cm_counters_raise does. */
+static inline bool cm_counters_alloc(struct cm_device_row *row, enum cm_pool pool, int64_t size,
+				     int64_t requested)
+{
+	const cm_counters_pair n = {1, size};
+	cm_counters_pair *current = (void *)row->stat[pool].current, left;
+
+	current[0] += n;
+	current[1] += n;
+	row->stat[pool].current[CM_STAT_REQUESTED_BYTES] += requested;
+	left = cm_counters_left(row, pool, 0);
+	if (__builtin_expect(row->flags & CM_DEVICE_PART, 0))
+		left |= cm_counters_left(row, pool, 1) | cm_counters_left(row, pool, 2);
+	return __builtin_expect(cm_counters_any_negative(left), 0) &&
 	       cm_counters_lift_peaks(row, pool);
 }
 
@@ -241,6 +260,9 @@ static inline void cm_counters_free(struct cm_device_row *row, enum cm_pool pool
 static inline void cm_counters_ready(struct cm_device_row *row, enum cm_pool pool, int64_t blocks,
 				     int64_t size, int64_t requested)
 {
+	if (cm_counters_any_negative(cm_counters_left(row, pool, 1) |
+				     cm_counters_left(row, pool, 2)))
+		(void)cm_counters_lift_peaks(row, pool);
 	cm_counters_lower(row, pool, CM_STAT_ACTIVE, blocks);
 	cm_counters_lower(row, pool, CM_STAT_ACTIVE_BYTES, size);
 	cm_counters_lower(row, pool, CM_STAT_REQUESTED_BYTES, requested);

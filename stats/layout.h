@@ -66,7 +66,9 @@ struct cm_stat4 {
 /*
  * The families of one pool, value by value, so that a request moves few words: `allocated` follows
  * from the others (current + freed - base), and everything of CM_POOL_ALL but its peaks is the sum
- * of the small and the large pool. cm_stat_read (stats/counters.h) puts a family together.
+ * of the small and the large pool. Where a family's peak is below its current value, that value is
+ * the peak: those of active memory and of its requests are lifted only before they fall.
+ * cm_stat_read (stats/counters.h) puts a family together.
  */
 struct cm_stat_pool {
 	int64_t current[CM_STAT_ROOM];

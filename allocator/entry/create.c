@@ -328,6 +328,8 @@ static struct cm_device *add_shard_event_locked(struct cm_cache *cache, struct c
 	/* All peaks are the first shard's until it needs less. */
 	cm_shards_stop(first);
 	cm_counters_begin(first->row);
+	(void)cm_counters_lift_peaks(first->row, CM_POOL_SMALL);
+	(void)cm_counters_lift_peaks(first->row, CM_POOL_LARGE);
 	first->row->flags |= CM_DEVICE_PART;
 	cm_counters_end(first->row);
 	add_device(cache, device);

@@ -61,6 +61,24 @@ static void an_allocation_moves_five_families(void **state)
 	assert_family(CM_POOL_ALL, CM_STAT_REQUESTED_BYTES, 0, 1000, 1000, 1000);
 }
 
+/* The peaks that a request does not lift. */
+static void late_peaks_are_of_the_most_at_one_moment(void **state)
+{
+	(void)state;
+	cm_counters_alloc(&row, CM_POOL_SMALL, 1024, 1000);
+	cm_counters_alloc(&row, CM_POOL_LARGE, 4096, 4000);
+	assert_family(CM_POOL_ALL, CM_STAT_ACTIVE_BYTES, 5120, 5120, 5120, 0);
+	cm_counters_free(&row, CM_POOL_SMALL, 1024);
+	cm_counters_ready(&row, CM_POOL_SMALL, 1, 1024, 1000);
+	cm_counters_alloc(&row, CM_POOL_SMALL, 512, 500);
+	assert_family(CM_POOL_SMALL, CM_STAT_ACTIVE_BYTES, 512, 1024, 1536, 1024);
+	assert_family(CM_POOL_ALL, CM_STAT_ACTIVE, 2, 2, 3, 1);
+	assert_family(CM_POOL_ALL, CM_STAT_ACTIVE_BYTES, 4608, 5120, 5632, 1024);
+	assert_family(CM_POOL_ALL, CM_STAT_REQUESTED_BYTES, 4500, 5000, 5500, 1000);
+	cm_counters_reset_peak(&row);
+	assert_family(CM_POOL_ALL, CM_STAT_REQUESTED_BYTES, 4500, 4500, 5500, 1000);
+}
+
 static void a_change_is_one_raise_or_one_lowering_or_nothing(void **state)
 {
 	(void)state;
@@ -265,6 +283,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(both_pools_add_up, setup),
 		cmocka_unit_test_setup(an_allocation_moves_five_families, setup),
+		cmocka_unit_test_setup(late_peaks_are_of_the_most_at_one_moment, setup),
 		cmocka_unit_test_setup(a_change_is_one_raise_or_one_lowering_or_nothing, setup),
 		cmocka_unit_test_setup(a_reset_of_peaks_takes_all_of_them_to_the_present, setup),
 		cmocka_unit_test_setup(a_reset_of_totals_leaves_the_present_and_the_peaks, setup),
