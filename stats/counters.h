@@ -329,20 +329,21 @@ static inline void cm_event_end(struct cm_event *row, uint64_t number)
 #endif
 }
 
-/* Adds the next event, whose number it takes from *next; see struct cm_event. */
-static inline void cm_ring_add(const struct cm_ring *ring, uint64_t *next, enum cm_action action,
-			       enum cm_pool pool, uint32_t heap, struct cm_event_origin origin,
-			       uint64_t tick, uint64_t addr, uint64_t size)
+/* Adds the next event, whose number it takes from *next; see struct cm_event. Returns *next. */
+static inline uint64_t cm_ring_add(const struct cm_ring *ring, uint64_t *next,
+				   enum cm_action action, enum cm_pool pool, uint32_t heap,
+				   struct cm_event_origin origin, uint64_t tick, uint64_t addr,
+				   uint64_t size)
 {
+	uint64_t number = *next;
 	struct cm_event *row;
-	uint64_t number;
 
 	if (!ring->row)
-		return;
-	row = &ring->row[*next & ring->mask];
+		return number;
+	row = &ring->row[number & ring->mask];
 	/* The ring is larger than the nearest caches; a row behind its end does no harm. */
 	__builtin_prefetch(row + CM_RING_AHEAD, 1);
-	number = ++*next;
+	*next = ++number;
 	cm_event_begin(row, next);
 	row->tick = tick;
 	row->addr = addr;
@@ -354,6 +355,7 @@ static inline void cm_ring_add(const struct cm_ring *ring, uint64_t *next, enum 
 	row->pool = (uint8_t)pool;
 	row->heap = (uint16_t)heap;
 	cm_event_end(row, number);
+	return number;
 }
 
 /*

@@ -200,11 +200,10 @@ CM_ALWAYS_INLINE void cm_bins_remove(struct cm_bins *bins, uint32_t index)
 		cm_bins_unmark(bins, bin);
 }
 
-/* Takes out a block that cm_bins_find found in the small pool: the first one of its bin. */
-CM_ALWAYS_INLINE void cm_bins_pop(struct cm_bins *bins, uint32_t index)
+/* Takes out the first block of a bin. */
+CM_ALWAYS_INLINE void cm_bins_pop(struct cm_bins *bins, uint32_t bin, uint32_t index)
 {
-	const struct cm_block *block = &bins->block[index];
-	const uint32_t bin = cm_bins_of(block->size >> CM_GRAIN_SHIFT), next = block->link_next;
+	const uint32_t next = bins->block[index].link_next;
 
 	bins->head[bin] = next;
 	if (next)
@@ -231,15 +230,26 @@ uint32_t cm_bins_largest(const struct cm_bins *bins);
 /* cm_bins_find for sizes whose own bin holds smaller blocks, too. */
 uint32_t cm_bins_find_wide(const struct cm_bins *bins, uint32_t bin, uint64_t size);
 
-/* A block of at least `size` bytes, the smallest but for what is said above, or 0. It stays in. */
-CM_ALWAYS_INLINE uint32_t cm_bins_find(const struct cm_bins *bins, uint64_t size)
+/* As cm_bins_find. *ret_bin: the bin whose first block it is; 0: it is in a bin of its own size and
+ * may not be the first one there. */
+CM_ALWAYS_INLINE uint32_t cm_bins_find_first(const struct cm_bins *bins, uint64_t size,
+					     uint32_t *ret_bin)
 {
 	uint32_t bin = cm_bins_of((size + CM_GRAIN - 1) >> CM_GRAIN_SHIFT);
 
+	*ret_bin = 0;
 	if (CM_UNLIKELY(bin >= CM_BINS_EXACT))
 		return cm_bins_find_wide(bins, bin, size);
-	bin = cm_bins_next(bins, bin);
+	*ret_bin = bin = cm_bins_next(bins, bin);
 	return CM_LIKELY(bin < CM_BINS_COUNT) ? bins->head[bin] : 0;
+}
+
+/* A block of at least `size` bytes, the smallest but for what is said above, or 0. It stays in. */
+CM_ALWAYS_INLINE uint32_t cm_bins_find(const struct cm_bins *bins, uint64_t size)
+{
+	uint32_t bin;
+
+	return cm_bins_find_first(bins, size, &bin);
 }
 
 #endif

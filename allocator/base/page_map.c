@@ -22,7 +22,7 @@ static void *map_memory(size_t bytes)
 	return cm_sparse_map(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 }
 
-int cm_page_map_init(struct cm_page_map *map, const struct cm_block *table)
+int cm_page_map_init(struct cm_page_map *map, struct cm_block *table)
 {
 	*map = (struct cm_page_map){.top = map_memory(TOP_BYTES), .block = table};
 	return map->top ? 0 : -ENOMEM;

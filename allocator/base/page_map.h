@@ -47,14 +47,14 @@ struct cm_page {
 };
 
 struct cm_page_map {
-	struct cm_page **top;         /* CM_PAGE_TOP_BITS, mapped on demand by the kernel */
-	const struct cm_block *block; /* the block table */
-	uint64_t low;                 /* leaves stand at [low, high) of `top` */
+	struct cm_page **top;   /* CM_PAGE_TOP_BITS, mapped on demand by the kernel */
+	struct cm_block *block; /* the block table */
+	uint64_t low;           /* leaves stand at [low, high) of `top` */
 	uint64_t high;
 };
 
 /* 0 or -ENOMEM. */
-int cm_page_map_init(struct cm_page_map *map, const struct cm_block *table);
+int cm_page_map_init(struct cm_page_map *map, struct cm_block *table);
 void cm_page_map_fini(struct cm_page_map *map);
 
 /*

@@ -23,7 +23,6 @@ struct slice {
 	uint64_t tick;
 	uint32_t left; /* as many more may */
 	struct sums {
-		int64_t blocks;
 		int64_t bytes;
 		int64_t requested;
 		/* What becomes ready is inactive_split, less these: blocks that are part of others
@@ -31,21 +30,25 @@ struct slice {
 		int64_t joined;
 		int64_t idle_bytes;
 	} sums[CM_POOL_COUNT];
+	/* Of those that did, in the large pool. Not beside `left`: what is stored as one and loaded
+	 * as part of both waits for the cache. */
+	uint32_t large;
 };
 
 /* `gone` blocks became part of the block. */
-CM_ALWAYS_INLINE void note_merged(struct cm_cache *cache, struct cm_block *table, uint32_t index,
-				  uint32_t gone)
+CM_ALWAYS_INLINE void note_merged(struct cm_block *table, struct cm_segment *segment,
+				  uint32_t index, uint32_t gone)
 {
 	if (table[index].next)
 		table[table[index].next].prev = index;
-	cache->segment[table[index].segment].blocks -= gone;
+	segment->blocks -= gone;
 }
 
 /* Merges a block with adjacent free blocks, whose rows become unused. Returns the row of the
  * whole. */
-CM_ALWAYS_INLINE uint32_t join(struct cm_heap *heap, struct cm_bins *bins, bool recycled,
-			       uint32_t index, struct sums *sums)
+CM_ALWAYS_INLINE uint32_t join(struct cm_heap *heap, struct cm_bins *bins,
+			       struct cm_segment *segment, bool recycled, uint32_t index,
+			       struct sums *sums)
 {
 	struct cm_cache *cache = heap->cache;
 	struct cm_block *table = bins->block;
@@ -67,7 +70,7 @@ CM_ALWAYS_INLINE uint32_t join(struct cm_heap *heap, struct cm_bins *bins, bool 
 		gone++;
 	}
 	if (gone) {
-		note_merged(cache, table, index, gone);
+		note_merged(table, segment, index, gone);
 		sums->joined += gone;
 	}
 	return index;
@@ -78,7 +81,8 @@ CM_ALWAYS_INLINE void count_ready(struct slice *slice, enum cm_pool pool, uint32
 				  int64_t requested)
 {
 	slice->left -= blocks;
-	slice->sums[pool].blocks += blocks;
+	if (pool == CM_POOL_LARGE)
+		slice->large += blocks;
 	slice->sums[pool].requested += requested;
 }
 
@@ -95,11 +99,11 @@ CM_ALWAYS_INLINE bool begins_run(const struct cm_block *block)
  * blocks freed in a row often lie in a row, and then enter the bins once. Returns the row of that
  * block, whose link_next is the rest of the list.
  */
-static CM_NOINLINE uint32_t merge_run(struct cm_heap *heap, enum cm_pool pool, uint32_t first,
+static CM_NOINLINE uint32_t merge_run(struct cm_heap *heap, enum cm_pool pool,
+				      struct cm_segment *segment, uint32_t first,
 				      struct slice *slice)
 {
-	struct cm_cache *cache = heap->cache;
-	struct cm_block *table = cache->block;
+	struct cm_block *table = heap->cache->block;
 	const uint32_t most = slice->left;
 	int64_t requested = (int64_t)table[first].requested;
 	uint32_t before = table[first].prev, behind = table[first].next, next, gone;
@@ -124,10 +128,10 @@ static CM_NOINLINE uint32_t merge_run(struct cm_heap *heap, enum cm_pool pool, u
 	table[whole].size = size;
 	table[whole].next = behind;
 	table[whole].link_next = list;
-	note_merged(cache, table, whole, n - 1);
+	note_merged(table, segment, whole, n - 1);
 	count_ready(slice, pool, n, requested);
 	slice->sums[pool].joined += n - 1;
-	cache->segment[table[whole].segment].busy -= n - 1;
+	segment->busy -= n - 1;
 	return whole;
 }
 
@@ -155,7 +159,7 @@ CM_ALWAYS_INLINE uint32_t retire_of(struct cm_heap *heap, enum cm_pool pool,
 	uint32_t rest;
 
 	if (CM_UNLIKELY(begins_run(block))) {
-		index = merge_run(heap, pool, index, slice);
+		index = merge_run(heap, pool, segment, index, slice);
 		block = &table[index];
 	} else {
 		count_ready(slice, pool, 1, (int64_t)block->requested);
@@ -165,7 +169,7 @@ CM_ALWAYS_INLINE uint32_t retire_of(struct cm_heap *heap, enum cm_pool pool,
 	if (paged)
 		cm_paged_note_use_locked(heap->device->paged[pool], block->addr, block->size,
 					 slice->tick);
-	index = join(heap, bins, recycled, index, sums);
+	index = join(heap, bins, segment, recycled, index, sums);
 	block = &table[index];
 	cm_block_set_state(heap->cache, table, index, CM_BLOCK_FREE);
 	block->tick = slice->tick;
@@ -180,15 +184,19 @@ CM_ALWAYS_INLINE uint32_t retire_of(struct cm_heap *heap, enum cm_pool pool,
 CM_ALWAYS_INLINE uint32_t retire_late(struct cm_heap *heap, struct cm_segment *segment,
 				      uint32_t index, struct slice *slice)
 {
-	struct cm_block *table = heap->cache->block, *block = &table[index];
+	struct cm_bins *bins = &heap->bins[CM_POOL_SMALL];
+	struct cm_block *table = bins->block, *block = &table[index];
 	struct sums *sums = &slice->sums[CM_POOL_SMALL];
 	const uint32_t rest = block->link_next;
 
+	/* It has a bin of its size. */
+	if (block->size > CM_SMALL_SEGMENT)
+		__builtin_unreachable();
 	count_ready(slice, CM_POOL_SMALL, 1, (int64_t)block->requested);
 	sums->bytes += (int64_t)block->size;
 	cm_block_set_state(heap->cache, table, index, CM_BLOCK_FREE);
 	block->tick = slice->tick;
-	cm_bins_push(&heap->bins[CM_POOL_SMALL], index);
+	cm_bins_push(bins, index);
 	leave(table, segment, sums, slice->tick);
 	return rest;
 }
@@ -204,40 +212,48 @@ static CM_NOINLINE uint32_t retire_unusual(struct cm_heap *heap, uint32_t index,
 			 segment->flags & CM_SEGMENT_PAGED, slice);
 }
 
-/* `unusual`: flags of segments whose blocks need more than the others. */
+/* `unusual`: flags of segments whose blocks need more than the others. `late`: CM_SEGMENT_SMALL if
+ * the blocks of other segments that have it merge late, else UINT32_MAX. */
 CM_ALWAYS_INLINE uint32_t retire(struct cm_heap *heap, uint32_t index, uint32_t unusual,
-				 struct slice *slice)
+				 uint32_t late, struct slice *slice)
 {
-	struct cm_cache *cache = heap->cache;
-	struct cm_segment *segment = &cache->segment[cache->block[index].segment];
+	/* The table of both pools; the bin needs it from here. */
+	const struct cm_block *table = heap->bins[CM_POOL_SMALL].block;
+	struct cm_segment *segment = &heap->cache->segment[table[index].segment];
 
+	if ((segment->flags & (unusual | CM_SEGMENT_SMALL)) == late)
+		return retire_late(heap, segment, index, slice);
 	if (CM_UNLIKELY(segment->flags & unusual))
 		return retire_unusual(heap, index, segment, slice);
-	if (cm_segment_pool(segment) == CM_POOL_LARGE)
-		return retire_of(heap, CM_POOL_LARGE, segment, index, true, false, slice);
-	return CM_LIKELY(heap->merges_late)
-		       ? retire_late(heap, segment, index, slice)
+	return cm_segment_pool(segment) == CM_POOL_LARGE
+		       ? retire_of(heap, CM_POOL_LARGE, segment, index, true, false, slice)
 		       : retire_of(heap, CM_POOL_SMALL, segment, index, true, false, slice);
 }
 
-static void count_retired(struct cm_device *device, const struct slice *slice)
+/* Blocks of a pool. Returns what cm_counters_change does. */
+static bool count_retired_of(struct cm_device_row *row, enum cm_pool pool, int64_t blocks,
+			     const struct sums *sums)
 {
-	struct cm_device_row *row = device->row;
-	const struct sums *sums;
-	bool passed = false;
-	uint32_t pool;
+	bool passed;
 
-	for (pool = CM_POOL_SMALL; pool < CM_POOL_COUNT; pool++) {
-		sums = &slice->sums[pool];
-		if (!sums->blocks)
-			continue;
-		cm_counters_ready(row, (enum cm_pool)pool, sums->blocks, sums->bytes,
-				  sums->requested);
-		passed |= cm_counters_change(row, (enum cm_pool)pool, CM_STAT_INACTIVE_SPLIT,
-					     sums->blocks - sums->joined);
-		passed |= cm_counters_change(row, (enum cm_pool)pool, CM_STAT_INACTIVE_SPLIT_BYTES,
-					     sums->bytes - sums->idle_bytes);
-	}
+	if (!blocks)
+		return false;
+	cm_counters_ready(row, pool, blocks, sums->bytes, sums->requested);
+	passed = cm_counters_change(row, pool, CM_STAT_INACTIVE_SPLIT, blocks - sums->joined);
+	passed |= cm_counters_change(row, pool, CM_STAT_INACTIVE_SPLIT_BYTES,
+				     sums->bytes - sums->idle_bytes);
+	return passed;
+}
+
+/* `blocks` of both pools. */
+static void count_retired(struct cm_device *device, const struct slice *slice, uint32_t blocks)
+{
+	bool passed;
+
+	passed = count_retired_of(device->row, CM_POOL_SMALL, blocks - slice->large,
+				  &slice->sums[CM_POOL_SMALL]);
+	passed |= count_retired_of(device->row, CM_POOL_LARGE, slice->large,
+				   &slice->sums[CM_POOL_LARGE]);
 	if (CM_UNLIKELY(passed))
 		cm_shards_trade_locked(device);
 }
@@ -282,7 +298,7 @@ void cm_free_retire_at_once_locked(struct cm_heap *heap, uint32_t index, uint64_
 	note_completed(heap, &cache->block[index], tick);
 	/* The caller returns the segment to the driver, so no other thread has to find it. */
 	(void)retire_of(heap, cm_segment_pool(segment), segment, index, false, false, &slice);
-	count_retired(heap->device, &slice);
+	count_retired(heap->device, &slice, 1);
 }
 
 bool cm_heap_free_locked(struct cm_heap *heap, uint32_t index)
@@ -353,7 +369,7 @@ static uint32_t merge_around(struct cm_heap *heap, struct cm_bins *bins, uint32_
 		absorb(heap->device, table, whole, right);
 		gone++;
 	}
-	note_merged(cache, table, whole, gone);
+	note_merged(table, segment, whole, gone);
 	table[whole].tick = tick;
 	cm_bins_push(bins, whole);
 	if (segment->busy)
@@ -419,6 +435,7 @@ bool cm_heap_retire_locked(struct cm_heap *heap, struct cm_batch *epoch)
 	const uint32_t unusual = cm_heap_drains(heap) ? CM_SEGMENT_USED
 						      : CM_SEGMENT_EXPORTED | CM_SEGMENT_DIRECT |
 								CM_SEGMENT_PAGED;
+	const uint32_t late = heap->merges_late ? CM_SEGMENT_SMALL : UINT32_MAX;
 	uint64_t bytes;
 
 	assert(cm_lock_is_held(&heap->device->lock));
@@ -426,14 +443,14 @@ bool cm_heap_retire_locked(struct cm_heap *heap, struct cm_batch *epoch)
 	if (!in_order)
 		note_each(heap, list, slice.tick);
 	while (list && slice.left)
-		list = retire(heap, list, unusual, &slice);
+		list = retire(heap, list, unusual, late, &slice);
 	if (in_order)
 		note_slice(heap, newest, table[list].freed, slice.tick);
-	count_retired(heap->device, &slice);
+	blocks = CM_RETIRE_SLICE - slice.left;
+	count_retired(heap->device, &slice, blocks);
 	if (!list)
 		end_epoch_locked(heap, epoch);
 	cm_counters_end(row);
-	blocks = CM_RETIRE_SLICE - slice.left;
 	bytes = (uint64_t)(slice.sums[CM_POOL_SMALL].bytes + slice.sums[CM_POOL_LARGE].bytes);
 	epoch->list.first = list;
 	epoch->bytes -= bytes;

@@ -33,13 +33,13 @@ CM_ALWAYS_INLINE void cm_heap_set_pending_bytes(struct cm_heap *heap, uint64_t b
 
 CM_ALWAYS_INLINE void cm_free_join_epoch(struct cm_heap *heap, const struct cm_device *device,
 					 struct cm_block *block, uint32_t index, uint64_t size,
-					 uint32_t self)
+					 uint32_t self, uint64_t event)
 {
 	struct cm_heap_row *row = heap->row;
 	struct cm_batch *open = &heap->epochs.open;
 
 	block->state = CM_BLOCK_PENDING; /* is_free says so already */
-	block->freed = device->row->event_next;
+	block->freed = event;
 	block->link_next = open->list.first;
 	open->list.first = index;
 	open->blocks++;
@@ -55,8 +55,8 @@ CM_ALWAYS_INLINE void cm_free_want_close(struct cm_cache *cache, const struct cm
 					 const struct cm_heap *heap)
 {
 	if (CM_UNLIKELY(heap->epochs.open.bytes >= device->batch_bytes &&
-			heap->can & CM_CAN_CTX_EVENTS &&
-			!atomic_load_explicit(&cache->wants_close, memory_order_relaxed)))
+			!atomic_load_explicit(&cache->wants_close, memory_order_relaxed) &&
+			heap->can & CM_CAN_CTX_EVENTS))
 		atomic_store_explicit(&cache->wants_close, true, memory_order_relaxed);
 }
 
@@ -68,7 +68,9 @@ CM_ALWAYS_INLINE void cm_free_block(struct cm_heap *heap, struct cm_device *devi
 {
 	struct cm_cache *cache = heap->cache;
 	struct cm_device_row *row = device->row;
-	const uint64_t size = block->size, tick = usual ? cm_tick() : cm_cache_tick(cache);
+	const uint64_t size = block->size;
+	const uint64_t tick = usual ? cm_tick() : cm_cache_tick(cache);
+	uint64_t event;
 	const uint32_t stack = usual ? block->stack : cm_block_free_stack(block);
 
 	assert(cm_lock_is_held(&device->lock));
@@ -78,10 +80,12 @@ CM_ALWAYS_INLINE void cm_free_block(struct cm_heap *heap, struct cm_device *devi
 	cm_counters_free(row, pool, (int64_t)size);
 	if (!usual && CM_UNLIKELY(size >= cache->policy.max_split_size))
 		cm_stat4_lower(&row->stat1[CM_STAT1_OVERSIZE_ALLOCATIONS], 1);
-	cm_device_note_locked(device, CM_ACTION_FREE_REQUESTED, pool, heap->index, stack, tick,
-			      block->addr, block->requested);
+	event = cm_ring_add(&device->ring, &row->event_next, CM_ACTION_FREE_REQUESTED, pool,
+			    heap->index,
+			    (struct cm_event_origin){self, stack, cm_thread.annotation}, tick,
+			    block->addr, block->requested);
 	if (waits)
-		cm_free_join_epoch(heap, device, block, index, size, self);
+		cm_free_join_epoch(heap, device, block, index, size, self, event);
 	else
 		cm_free_retire_at_once_locked(heap, index, tick);
 	cm_counters_end(row);
@@ -105,7 +109,7 @@ CM_ALWAYS_INLINE bool cm_free_usual(struct cm_heap *heap, uint32_t self, uint64_
 	index = cm_page_map_find(&cache->pages, device->index, addr);
 	usual = index;
 	if (CM_LIKELY(usual)) {
-		block = &cache->block[index];
+		block = &cache->pages.block[index]; /* as above, so it is read once */
 		segment = &cache->segment[block->segment];
 		usual = segment->heap == heap->index && cm_heap_recycles(heap, segment);
 		if (CM_LIKELY(usual)) {

@@ -67,8 +67,7 @@ int cm_heap_take_block_locked(struct cm_heap *heap, uint32_t block, uint64_t siz
 	assert(cm_lock_is_held(&heap->device->lock));
 	return heap->cache->block[block].size < size
 		       ? -ENOENT
-		       : cm_take_found(heap, pool, block, false, size, bytes, source, false,
-				       ret_addr);
+		       : cm_take_found(heap, pool, block, 0, size, bytes, source, false, ret_addr);
 }
 
 static void fill_segment(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t addr, uint64_t size,

@@ -83,10 +83,10 @@ CM_ALWAYS_INLINE uint32_t cm_take_split(struct cm_heap *heap, struct cm_bins *bi
 
 /* How an allocation changes the counters of free blocks of segments in use (PyTorch's
  * inactive_split). */
-CM_ALWAYS_INLINE void cm_take_count_split(struct cm_device *device, enum cm_pool pool,
-					  struct cm_segment *segment, bool rest, uint64_t size)
+CM_ALWAYS_INLINE void cm_take_count_split(struct cm_device *device, struct cm_device_row *row,
+					  enum cm_pool pool, struct cm_segment *segment, bool rest,
+					  uint64_t size)
 {
-	struct cm_device_row *row = device->row;
 	bool passed;
 
 	if (CM_LIKELY(segment->busy++)) {
@@ -103,43 +103,47 @@ CM_ALWAYS_INLINE void cm_take_count_split(struct cm_device *device, enum cm_pool
 }
 
 /* Allocates a free block that is in no bin. Splits off `rest_size` bytes at its end, if that is not
- * 0 and a row is left. `usual`: the policy and what is recorded are the defaults. */
-CM_ALWAYS_INLINE void cm_take_allocate(struct cm_heap *heap, enum cm_pool pool, uint32_t index,
-				       uint64_t size, uint64_t bytes, uint64_t rest_size,
-				       enum cm_scalar source, bool usual)
+ * 0 and a row is left. `usual`: the policy and what is recorded are the defaults. Returns its
+ * address. */
+CM_ALWAYS_INLINE uint64_t cm_take_allocate(struct cm_heap *heap, enum cm_pool pool, uint32_t index,
+					   uint64_t size, uint64_t bytes, uint64_t rest_size,
+					   enum cm_scalar source, bool usual)
 {
 	struct cm_cache *cache = heap->cache;
 	struct cm_device *device = heap->device;
 	struct cm_device_row *row = device->row;
 	struct cm_bins *bins = &heap->bins[pool];
-	struct cm_block *block = &bins->block[index];
+	struct cm_block *table = bins->block, *block = &table[index];
 	struct cm_segment *segment = &cache->segment[block->segment];
-	uint64_t tick = usual ? cm_tick() : cm_cache_tick(cache);
+	const uint64_t addr = block->addr;
+	const uint32_t stack = usual ? 0 : cm_thread.stack;
+	const uint64_t tick = usual ? cm_tick() : cm_cache_tick(cache);
 	uint32_t rest = 0;
 
 	/* For the later free, which reads the segment's row. */
 	__builtin_prefetch(segment);
+	cm_block_set_state(cache, table, index, CM_BLOCK_LIVE);
+	block->requested = bytes;
+	block->stack = stack;
+	cm_page_map_enter(&cache->pages, addr, index);
 	if (rest_size)
 		rest = cm_take_split(heap, bins, segment, pool, index, size, rest_size);
 	if (!rest)
 		size = block->size;
-	cm_block_set_state(cache, bins->block, index, CM_BLOCK_LIVE);
-	block->requested = bytes;
-	block->stack = usual ? 0 : cm_thread.stack;
-	block->tick = tick;
-	cm_page_map_enter(&cache->pages, block->addr, index);
 	heap->live_bytes += size;
 
 	cm_counters_begin(row);
-	cm_take_count_split(device, pool, segment, rest != 0, size);
+	cm_take_count_split(device, row, pool, segment, rest != 0, size);
 	if (CM_UNLIKELY(cm_counters_alloc(row, pool, (int64_t)size, (int64_t)bytes)))
 		cm_shards_trade_locked(device);
 	cm_counters_count(row, source, 1);
 	if (!usual && CM_UNLIKELY(size >= cache->policy.max_split_size))
 		cm_stat4_raise(&row->stat1[CM_STAT1_OVERSIZE_ALLOCATIONS], 1);
-	cm_device_note_locked(device, CM_ACTION_ALLOC, pool, heap->index, block->stack, tick,
-			      block->addr, bytes);
+	block->tick = tick;
+	(void)cm_ring_add(&device->ring, &row->event_next, CM_ACTION_ALLOC, pool, heap->index,
+			  cm_origin_of(stack), tick, addr, bytes);
 	cm_counters_end(row);
+	return addr;
 }
 
 /* Whether a batch is complete, or another one since a poll found nothing ready. With an old driver
@@ -178,10 +182,10 @@ enum cm_take_way {
 	CM_TAKE_ANY,
 };
 
-/* Allocates a block from the bins; 0: none fits. */
+/* Allocates a block from the bins; 0: none fits. `bin`: it is the first one there, 0: unknown. */
 CM_ALWAYS_INLINE int cm_take_found(struct cm_heap *heap, enum cm_pool pool, uint32_t index,
-				   bool pops, uint64_t size, uint64_t bytes, enum cm_scalar source,
-				   bool usual, uint64_t *ret_addr)
+				   uint32_t bin, uint64_t size, uint64_t bytes,
+				   enum cm_scalar source, bool usual, uint64_t *ret_addr)
 {
 	struct cm_cache *cache = heap->cache;
 	const struct cm_block *block = &heap->bins[pool].block[index];
@@ -193,12 +197,12 @@ CM_ALWAYS_INLINE int cm_take_found(struct cm_heap *heap, enum cm_pool pool, uint
 	if (usual ? !cm_take_remainder_serves(heap, pool, size, rest_size)
 		  : !cm_take_splits(heap, pool, block, size))
 		rest_size = 0;
-	if (pops)
-		cm_bins_pop(&heap->bins[pool], index);
+	/* Each block that is found in the small pool is the first one. */
+	if (bin || (pool == CM_POOL_SMALL && usual))
+		cm_bins_pop(&heap->bins[pool], bin, index);
 	else
 		cm_bins_remove(&heap->bins[pool], index);
-	cm_take_allocate(heap, pool, index, size, bytes, rest_size, source, usual);
-	*ret_addr = block->addr;
+	*ret_addr = cm_take_allocate(heap, pool, index, size, bytes, rest_size, source, usual);
 	return 0;
 }
 
@@ -207,22 +211,23 @@ CM_ALWAYS_INLINE int cm_take_from_pool(struct cm_heap *heap, enum cm_pool pool, 
 				       uint64_t bytes, enum cm_take_way way, uint64_t *ret_addr)
 {
 	struct cm_bins *bins = &heap->bins[pool];
+	uint32_t bin = 0;
 	uint32_t index = way == CM_TAKE_SPARING && pool == CM_POOL_LARGE &&
 					 CM_UNLIKELY(heap->watches_splits)
 				 ? cm_fragmentation_find_locked(heap, size)
-				 : cm_bins_find(bins, size);
+				 : cm_bins_find_first(bins, size, &bin);
 	const struct cm_block *block;
 
 	if (pool == CM_POOL_SMALL && CM_UNLIKELY(!index) && heap->may_be_apart &&
 	    cm_heap_merge_locked(heap, size, CM_MERGE_LOOKS))
-		index = cm_bins_find(bins, size);
+		index = cm_bins_find_first(bins, size, &bin);
 	block = &bins->block[index];
 	if (way <= CM_TAKE_FIRST &&
 	    CM_UNLIKELY(index && cm_take_should_poll(heap, pool, block, size)))
 		return -ENOENT;
 	heap->searches[pool]++;
-	return cm_take_found(heap, pool, index, pool == CM_POOL_SMALL, size, bytes,
-			     CM_SCALAR_cache_hits, way == CM_TAKE_USUAL, ret_addr);
+	return cm_take_found(heap, pool, index, bin, size, bytes, CM_SCALAR_cache_hits,
+			     way == CM_TAKE_USUAL, ret_addr);
 }
 
 /* Each pool has code of its own, in which the places of its counters are constants. */

@@ -205,9 +205,8 @@ struct cm_given {
  * alone, by way of `first`.
  */
 struct cm_device {
-	/* (first) The first one counts. Alone in its cache line, since every launch writes it. */
-	_Alignas(64) uint64_t own_work[8];
-	struct cm_lock lock;
+	/* First, so that a hit has one address in a register for both. */
+	_Alignas(64) struct cm_lock lock;
 	/* (first) One thread at a time returns memory, or retries after a failure. */
 	struct cm_lock reclaim_lock;
 	struct cm_lock paging; /* one thread at a time moves pages, see paged.h */
@@ -251,6 +250,8 @@ struct cm_device {
 	_Atomic bool unreclaimed;     /* there may be work for cm_release_unreclaimed */
 	struct cm_reach
 		reach[CM_DEVICES_MAX]; /* (first) of its memory, by the other device's row */
+	/* (first) The first one counts. Alone in its cache line, since every launch writes it. */
+	_Alignas(64) uint64_t own_work[8];
 };
 
 struct cm_pinned {

@@ -193,7 +193,7 @@ static CM_NOINLINE void await_host_work(struct cm_cache *cache, CUdeviceptr addr
 			cm_registry_read((CUcontext)(uintptr_t)info.ctx).device));
 }
 
-static CM_NOINLINE CUresult free_device(CUdeviceptr addr)
+static CUresult free_device(CUdeviceptr addr)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 	uint64_t forward = addr;
@@ -239,19 +239,26 @@ static CM_NOINLINE CUresult free_unusual(CUdeviceptr addr)
 	return res;
 }
 
+/* Set: the cache has no such block, or something about it is unusual. */
+static CM_NOINLINE CUresult free_missed(CUdeviceptr addr)
+{
+	CUresult res = free_device(addr);
+
+	cm_hook_leave();
+	return res;
+}
+
 CUresult cm_wrap_cuMemFree_v2(CUdeviceptr addr)
 {
 	struct cm_heap *heap = enter_usual();
-	CUresult res = CUDA_SUCCESS;
 
 	if (CM_UNLIKELY(!heap))
 		return free_unusual(addr);
 	if (CM_UNLIKELY(!cm_free_usual(heap, cm_thread.id, addr)))
-		res = free_device(addr);
-	else
-		cm_check_after(heap->cache);
+		return free_missed(addr);
+	cm_check_after(heap->cache);
 	leave_usual();
-	return res;
+	return CUDA_SUCCESS;
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
