@@ -52,7 +52,7 @@ void cm_lock_init(struct cm_lock *lock, enum cm_lock_rank rank, uint32_t row)
 	atomic_init(&lock->word, 0);
 	atomic_init(&lock->bias_owner, 0);
 	lock->by_word = false;
-	lock->last = lock->streak = 0;
+	lock->last = lock->streak = lock->lender = 0;
 	for (i = 0; i < CM_LOCK_FLAGS; i++) {
 		atomic_init(&lock->flag[i], 0);
 		lock->owner[i] = 0;
@@ -215,15 +215,19 @@ void cm_lock_acquire_word(struct cm_lock *lock, uint32_t self)
 bool cm_lock_try_word(struct cm_lock *lock, uint32_t self)
 {
 	int saved = errno;
+	uint32_t lender;
 	bool had;
 
 	if (!try_word(lock))
 		return false;
-	had = !bias_owner_of(lock) || try_end_bias(lock, bias_owner_of(lock));
-	if (had)
+	lender = bias_owner_of(lock);
+	had = !lender || try_end_bias(lock, lender);
+	if (had) {
 		enter(lock, self);
-	else
+		lock->lender = lender;
+	} else {
 		cm_lock_release_word(lock);
+	}
 	errno = saved;
 	return had;
 }
@@ -232,6 +236,22 @@ void cm_lock_release_word(struct cm_lock *lock)
 {
 	if (CM_UNLIKELY(atomic_exchange_explicit(&lock->word, 0, memory_order_release) == 2))
 		wake_one(&lock->word);
+}
+
+void cm_lock_release_lent(struct cm_lock *lock) CM_UNCHECKED
+{
+	const uint32_t lender = lock->lender;
+
+	if (!lock->by_word || !lender || bias_owner_of(lock) ||
+	    atomic_load_explicit(&agreed, memory_order_relaxed) <= 0) {
+		cm_lock_release(lock);
+		return;
+	}
+	cm_lock_note_released(lock);
+	lock->by_word = false;
+	/* From here on the bias owner may be inside, although the word is taken. */
+	atomic_store(&lock->bias_owner, lender);
+	cm_lock_release_word(lock);
 }
 
 /* A thread that spins takes the lock within a rest. One that sleeps needs longer to wake up, and

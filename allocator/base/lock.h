@@ -45,6 +45,7 @@ struct CM_CAPABILITY("lock") cm_lock {
 	uint32_t last; /* the thread that took the word last, and how often in a row */
 	uint32_t streak;
 	uint32_t owner[CM_LOCK_FLAGS]; /* of the flags, for good */
+	uint32_t lender; /* whose bias the trylock that took the word has ended, 0: nobody's */
 };
 
 /* A free lock of that rank; `row` tells the locks of a rank apart, and is below 256. */
@@ -79,6 +80,9 @@ void cm_lock_release_word(struct cm_lock *lock);
  * sleeps for the lock, the caller sleeps for some 0.1 ms, so that it wakes up to a free lock.
  */
 void cm_lock_let_in(struct cm_lock *lock);
+/* Releases a lock that a trylock has taken for a moment. If that ended another thread's bias, the
+ * thread has the bias again. */
+void cm_lock_release_lent(struct cm_lock *lock);
 /* Lowers the caller's flag after its bias has ended. */
 void cm_lock_lower(struct cm_lock *lock, uint32_t self);
 

@@ -160,7 +160,7 @@ static void let_go(struct cm_device *first) CM_UNCHECKED
 		if (!each->turns.stopped)
 			continue;
 		each->turns.stopped = false;
-		cm_lock_release(&each->lock);
+		cm_lock_release_lent(&each->lock);
 	}
 }
 

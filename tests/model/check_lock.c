@@ -90,6 +90,14 @@ static void take_or_not(void)
 	cm_lock_release(&lock);
 }
 
+static void borrow(void)
+{
+	if (!cm_lock_try(&lock))
+		return;
+	guarded++;
+	cm_lock_release_lent(&lock);
+}
+
 static void try_for_another(void)
 {
 	take_or_not();
@@ -165,6 +173,18 @@ int main(void)
 		 setup,
 		 {take_twice, take, take},
 		 four_were_in,
+		 2,
+		 NULL},
+		{"a bias owner and one that gives the bias back",
+		 setup_with_bias_owner,
+		 {take_twice, borrow},
+		 nobody_is_in,
+		 3,
+		 NULL},
+		{"the same beside another",
+		 setup_with_bias_owner,
+		 {take_twice, borrow, take},
+		 nobody_is_in,
 		 2,
 		 NULL},
 		{"a barrier that is refused of late",

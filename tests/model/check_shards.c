@@ -188,7 +188,7 @@ static void set(_Atomic uint32_t *at, uint32_t value);
 #define atomic_load(at)                                     look(at)
 #define atomic_store(at, value)                             set(at, value)
 #define cm_lock_try(lock)                                   try(lock)
-#define cm_lock_release(lock)                               give_stopped(lock)
+#define cm_lock_release_lent(lock)                          give_stopped(lock)
 #define cm_lock_is_held(lock)                               is_held(lock)
 #define cm_device_next_shard(of)                            next_shard(of)
 #define cm_relax()                                          model_yield()

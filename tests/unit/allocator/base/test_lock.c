@@ -194,6 +194,38 @@ static void CM_UNCHECKED a_bias_owner_that_is_inside_has_it_alone(void **state)
 	assert_false(has_bias_owner());
 }
 
+static void *CM_UNCHECKED borrow_once(void *arg)
+{
+	(void)arg;
+	was_had = cm_lock_try(&lock);
+	if (was_had)
+		cm_lock_release_lent(&lock);
+	return NULL;
+}
+
+static void who_lends_it_is_still_favoured(void **state)
+{
+	(void)state;
+	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
+	in_another_thread(borrow_once);
+	assert_true(was_had);
+	assert_false(has_bias_owner());
+	take_often(CM_LOCK_STREAK + 1);
+	if (!has_bias_owner())
+		cm_skip("no membarrier(2) here");
+	in_another_thread(borrow_once);
+	assert_true(was_had);
+	assert_int_equal(atomic_load(&lock.bias_owner), cm_thread_id());
+	assert_false(cm_lock_is_held(&lock));
+	take_often(2);
+	/* What it lends to itself, too. */
+	(void)borrow_once(NULL);
+	assert_true(was_had);
+	assert_int_equal(atomic_load(&lock.bias_owner), cm_thread_id());
+	in_another_thread(take_once);
+	assert_false(has_bias_owner());
+}
+
 /* More threads than flags, and streaks that are long enough for biases to come and go; the yields
  * let a bias owner be met inside. */
 #define CROWD  (2 * CM_LOCK_FLAGS + 1)
@@ -474,6 +506,7 @@ int main(void)
 		cmocka_unit_test(a_held_lock_is_not_had_by_trying),
 		cmocka_unit_test(who_takes_it_often_is_favoured_until_another_comes),
 		cmocka_unit_test(a_bias_owner_that_is_inside_has_it_alone),
+		cmocka_unit_test(who_lends_it_is_still_favoured),
 		cmocka_unit_test(favours_that_come_and_go_let_one_in_at_a_time),
 		cmocka_unit_test(a_lock_that_is_taken_against_the_order_ends_the_process),
 		cmocka_unit_test(threads_that_are_refused_their_ids_have_others),
