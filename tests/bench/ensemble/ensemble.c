@@ -92,7 +92,7 @@ static bool play(struct player *player, struct pass *ret_pass)
 	card_reset_peak();
 	for (; op < end && done; op++) {
 		if (op->slot == PROGRAM_SYNC)
-			card_wait();
+			player->system->wait();
 		else if (!op->bytes)
 			give(player, op->slot);
 		else

@@ -25,6 +25,7 @@ static struct {
 	struct cm_region *region;
 	struct cm_cache *cache;
 	struct cm_heap *heap[PROGRAM_CONTEXTS_MAX];
+	uint32_t contexts;
 } library;
 
 static void say(void *arg, const char *text)
@@ -76,6 +77,7 @@ static int library_open(const struct system *system, uint64_t card, uint32_t con
 	params.region = library.region;
 	if (cm_cache_create(&params, &library.cache))
 		goto err_close;
+	library.contexts = contexts;
 	for (i = 0; i < contexts; i++) {
 		info.ctx = i + 1;
 		if (cm_cache_add_heap(library.cache, &info, &library.heap[i]))
@@ -111,6 +113,19 @@ static void library_before_work(void)
 {
 	if (cm_cache_wants_close(library.cache))
 		cm_cache_before_work(library.cache);
+}
+
+/* As the hooks of cuCtxSynchronize do it. */
+static void library_wait(void)
+{
+	struct cm_program_wait wait[PROGRAM_CONTEXTS_MAX];
+	uint32_t i;
+
+	for (i = 0; i < library.contexts; i++)
+		wait[i] = cm_cache_begin_wait(library.cache, i + 1);
+	card_wait();
+	for (i = 0; i < library.contexts; i++)
+		cm_cache_end_wait(&wait[i]);
 }
 
 /* --- the driver, and PyTorch's rules --------------------------------------------------------- */
@@ -165,7 +180,7 @@ static void *planted_alloc(uint64_t bytes, uint32_t stream, uint32_t context)
 
 #define LIBRARY                                                               \
 	.open = library_open, .close = library_close, .alloc = library_alloc, \
-	.free = library_free, .before_work = library_before_work
+	.free = library_free, .before_work = library_before_work, .wait = library_wait
 
 static const struct system systems[] = {
 	{.name = "default", .help = "the library as it comes", LIBRARY, .conf = ""},
@@ -180,25 +195,29 @@ static const struct system systems[] = {
 	 .open = plain_open,
 	 .close = driver_close,
 	 .alloc = driver_alloc,
-	 .free = driver_free},
+	 .free = driver_free,
+	 .wait = card_wait},
 	{.name = "torch",
 	 .help = "PyTorch's rules",
 	 .open = plain_open,
 	 .close = torch_rules_release,
 	 .alloc = torch_alloc,
-	 .free = torch_rules_free},
+	 .free = torch_rules_free,
+	 .wait = card_wait},
 	{.name = "torch-pages",
 	 .help = "PyTorch's rules with expandable segments",
 	 .open = plain_open,
 	 .close = torch_pages_release,
 	 .alloc = torch_on_pages,
-	 .free = torch_pages_free},
+	 .free = torch_pages_free,
+	 .wait = card_wait},
 	{.name = "planted",
 	 .help = "a bad allocator: the judge must notice",
 	 .open = plain_open,
 	 .close = driver_close,
 	 .alloc = planted_alloc,
-	 .free = driver_free},
+	 .free = driver_free,
+	 .wait = card_wait},
 };
 
 const struct system *system_at(size_t i)

@@ -21,6 +21,8 @@ struct system {
 	void (*free)(void *block);
 	/* Work is about to be submitted; NULL: it does not want to know. */
 	void (*before_work)(void);
+	/* The program waits for all work of all contexts. */
+	void (*wait)(void);
 	const char *conf; /* of the library, as in CUDAMEM_CONF */
 };
 
