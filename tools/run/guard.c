@@ -404,7 +404,7 @@ static void look(struct cm_guard *guard, bool last)
 static void save_peak(struct cm_guard *guard, struct watched *watched, unsigned number)
 {
 	const struct cm_units_text peak = cm_size_format(watched->highest);
-	char what[160];
+	char what[192];
 
 	if (watched->in_use >= watched->highest)
 		(void)snprintf(what, sizeof(what), "peak of %s allocated", peak.text);
