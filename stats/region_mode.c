@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Four threads that do nothing else needed 209 tries in a row without a rest, and 9 with one. Who
+/* Four threads that do nothing else needed 209 tries in a row without a rest, and 10 with one. Who
  * may not write in any mode comes to an end, too, after some 10 ms. */
 #define TRIES     100
 #define REST_NS   UINT64_C(2000)

@@ -14,7 +14,8 @@
  * Opens a region's file for reading and writing. `dir`, `name` as for openat(2); `flags`: 0 or
  * O_NOFOLLOW. Returns a descriptor that the caller closes, or negative errno. Its owner makes it
  * writable for as long as that takes. Several may do so at once: each tries again if another has
- * put the mode back too early for it, and whoever is last puts it back. Does not block.
+ * put the mode back too early for it, after a rest of microseconds, for some 10 ms at most; whoever
+ * is last puts it back. Waits for nobody.
  */
 int cm_region_open_writable(int dir, const char *name, int flags);
 

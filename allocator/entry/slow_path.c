@@ -145,8 +145,8 @@ static int give_back_and_retry(const struct cm_slow_request *request,
 	}
 	if (!cm_epoch_wait_device(device, CM_STUCK_NS))
 		return -EBUSY;
-	/* Whole pages return, so that no block need be taken for which a handle is divided as it
-	 * lies. */
+	/* With pages no block is taken yet for which a handle would be divided: whole handles
+	 * return first, and then there may be room for new pages. */
 	err = cm_paged_serves(heap) ? cm_slow_take_unfragmenting(request)
 				    : cm_shard_take_anywhere(request);
 	if (err != -ENOENT)
@@ -158,9 +158,10 @@ static int give_back_and_retry(const struct cm_slow_request *request,
 		return -EBUSY;
 	cm_device_count(device, CM_SCALAR_num_alloc_retries, 1);
 	err = alloc_new(request);
-	return err == CM_DRIVER_OUT_OF_MEMORY && (take = cm_shard_take_anywhere(request)) != -ENOENT
-		       ? take
-		       : err;
+	if (err != CM_DRIVER_OUT_OF_MEMORY)
+		return err;
+	take = cm_shard_take_anywhere(request);
+	return take == -ENOENT ? err : take;
 }
 
 /* Other processes may have idle memory that this one lacks. Outside the gate, as they take time to
