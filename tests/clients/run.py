@@ -13,35 +13,11 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
+import packages  # noqa: E402
 from watched import Stage, Watched, read_sim_report  # noqa: E402
 
 SKIPPED = 77
-# For what pip must compile; a machine that takes longer goes without.
-INSTALL_SECONDS = 600
 COUNTERS = ('cache_hits', 'cache_misses', 'num_device_alloc', 'allocation.all.current')
-
-
-def install(venv, requirements):
-    """The Python of an environment that holds the requirements; made once, then only checked."""
-    python = venv / 'bin/python'
-    done = venv / 'requirements'
-    wanted = requirements.read_text(encoding='utf-8')
-    if done.exists() and done.read_text(encoding='utf-8') == wanted:
-        return python
-    steps = ([sys.executable, '-m', 'venv', venv],
-             [python, '-m', 'pip', 'install', '--quiet', '--no-input', '-r', requirements])
-    for step in steps:
-        try:
-            run = subprocess.run([str(word) for word in step], capture_output=True, text=True,
-                                 check=False, timeout=INSTALL_SECONDS)
-            lines = (run.stdout + run.stderr).strip().splitlines() or [f'{step[0]} failed']
-        except subprocess.TimeoutExpired:
-            run, lines = None, [f'not over after {INSTALL_SECONDS} s']
-        if not run or run.returncode:
-            print(f'the packages of {requirements.name} cannot be installed: {lines[-1]}')
-            sys.exit(SKIPPED)
-    done.write_text(wanted, encoding='utf-8')
-    return python
 
 
 def run_once(stage, command, preloaded, report):
@@ -85,7 +61,11 @@ def main():
     options = parser.parse_args()
     command = [options.client]
     if options.venv:
-        command.insert(0, install(options.venv, options.requirements))
+        try:
+            command.insert(0, packages.install(options.venv, options.requirements))
+        except packages.Unavailable as reason:
+            print(f'the packages cannot be installed: {reason}')
+            return SKIPPED
     stage = Stage(options.library, options.tool, options.simulation, options.plan)
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / 'calls'

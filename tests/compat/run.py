@@ -20,9 +20,12 @@ import re
 import subprocess
 import sys
 
-SKIPPED = 77
-INSTALL_SECONDS = 600
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+import packages  # noqa: E402
+
+SKIPPED = 77
 SETTINGS = {
     'default': '',
     'expandable': 'expandable_segments:True',
@@ -54,29 +57,6 @@ EXPECTED = {
         'test_raise_causing_exception': 'the same',
     },
 }
-
-
-def install(venv, requirements):
-    """The Python of an environment that has the suite, made once; None after saying why not."""
-    wanted = requirements.read_text(encoding='utf-8')
-    done = venv / 'requirements'
-    python = venv / 'bin/python'
-    if done.exists() and done.read_text(encoding='utf-8') == wanted:
-        return python
-    for step in ([sys.executable, '-m', 'venv', venv],
-                 [python, '-m', 'pip', 'install', '--quiet', '--no-input', '-r', requirements]):
-        try:
-            run = subprocess.run([str(word) for word in step], capture_output=True, text=True,
-                                 check=False, timeout=INSTALL_SECONDS)
-        except subprocess.TimeoutExpired:
-            print(f'{requirements.name} cannot be had here: not there after {INSTALL_SECONDS} s')
-            return None
-        if run.returncode:
-            reason = (run.stderr.strip().splitlines() or ['pip failed'])[-1]
-            print(f'{requirements.name} cannot be had here:', re.sub(r'\w+://\S+', '', reason))
-            return None
-    done.write_text(wanted, encoding='utf-8')
-    return python
 
 
 def results(output):
@@ -131,11 +111,16 @@ def differences(suite, bare, under):
 
 
 def environment_of(suite, options):
-    """The Python that has the suite, or None."""
+    """The Python that has the suite; None after saying why not."""
     name = SUITES[suite].requirements
-    if name == 'requirements.txt':
-        return install(options.cache, options.requirements)
-    return install(options.cache.with_name(f'{options.cache.name}-{suite}'), HERE / name)
+    try:
+        if name == 'requirements.txt':
+            return packages.install(options.cache, options.requirements)
+        folder = options.cache.with_name(f'{options.cache.name}-{suite}')
+        return packages.install(folder, HERE / name)
+    except packages.Unavailable as reason:
+        print(f'{suite} cannot be had here: {reason}')
+        return None
 
 
 def compare(suite, python, options):
