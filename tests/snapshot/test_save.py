@@ -85,9 +85,9 @@ def a_live_process_is_saved_with_names(kit_):
 def a_busy_process_stands_still_for_a_moment(kit_):
     # A machine that has better to do than to run the copy gets a copy that says so; a process that
     # never stands still is a time-out of the test.
-    held, end = [], time.monotonic() + 60
+    held, end = [], time.monotonic() + 15
     with Running(kit_, 'busy') as running:
-        while not held or (len(held) < 20 and time.monotonic() < end):
+        while not held or (len(held) < 5 and time.monotonic() < end):
             path, said = save(kit_, running)
             if said['of_one_moment']:
                 check(kit_, path)
@@ -99,7 +99,7 @@ def a_busy_process_stands_still_for_a_moment(kit_):
 def a_process_with_shards_is_saved_as_one_device(kit_):
     """Each thread has a ring: merged, they can be rewound without a gap."""
     with Running(kit_, 'busy', conf='shards:always') as running:
-        held, end = 0, time.monotonic() + 60
+        held, end = 0, time.monotonic() + 15
         while not held or (held < 3 and time.monotonic() < end):
             path, said = save(kit_, running)
             if said['of_one_moment']:

@@ -16,6 +16,7 @@
 #define NOT_REACHED     9
 #define CALLS_LEAST     40 /* of the driver in one round; it is far more */
 #define SECONDS_AT_MOST 60 /* a round that hangs ends so */
+#define TOGETHER        8  /* rounds */
 
 static uint64_t held_up_at; /* 0: nowhere */
 static bool reached;
@@ -85,27 +86,39 @@ static void play_one(uint64_t n)
 	exit(reached ? 0 : NOT_REACHED);
 }
 
+static bool is_reached(pid_t pid, uint64_t n)
+{
+	int status;
+
+	CM_MUST(waitpid(pid, &status, 0) == pid);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_REACHED)
+		return false;
+	if (status) {
+		(void)fprintf(stderr, "cancelled in call %u: status %#x\n", (unsigned)n,
+			      (unsigned)status);
+		exit(1);
+	}
+	return true;
+}
+
+/* Several at a time: they mostly wait for the kernel, which starts and ends them. */
 static void play_each(void)
 {
-	uint64_t n;
-	int status;
-	pid_t pid;
+	pid_t pids[TOGETHER];
+	bool all_reached = true;
+	uint64_t n = 0, i;
 
-	for (n = 1;; n++) {
-		pid = fork();
-		CM_MUST(pid >= 0);
-		if (!pid)
-			play_one(n);
-		CM_MUST(waitpid(pid, &status, 0) == pid);
-		if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_REACHED)
-			break;
-		if (status) {
-			(void)fprintf(stderr, "cancelled in call %u: status %#x\n", (unsigned)n,
-				      (unsigned)status);
-			exit(1);
+	for (; all_reached; n += TOGETHER) {
+		for (i = 0; i < TOGETHER; i++) {
+			pids[i] = fork();
+			CM_MUST(pids[i] >= 0);
+			if (!pids[i])
+				play_one(n + i + 1);
 		}
+		for (i = 0; i < TOGETHER; i++)
+			all_reached &= is_reached(pids[i], n + i + 1);
 	}
-	CM_MUST(n > CALLS_LEAST);
+	CM_MUST(n > CALLS_LEAST + TOGETHER);
 }
 
 static jmp_buf before_call;
