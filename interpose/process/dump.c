@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "interpose/core/cancel.h"
 #include "interpose/core/state.h"
 #include "interpose/cudamem.h"
 #include "interpose/process/process.h"
@@ -101,18 +102,12 @@ static int write_copy(int fd, const struct cm_header *copy)
 	return 0;
 }
 
-int cudamem_dump_snapshot(const char *path)
+static int dump(struct cm_cache *cache, const struct cm_region *region, const char *path)
 {
-	struct cm_cache *cache = cm_process_cache_if_made();
-	const struct cm_region *region = cm_process_region();
+	const int fd = open_private(path);
 	struct cm_header *copy;
-	int fd, err;
+	int err;
 
-	if (!path || !*path)
-		return -EINVAL;
-	if (!cache || !region)
-		return -ENODEV;
-	fd = open_private(path);
 	if (fd < 0)
 		return fd;
 	err = take_copy(cache, region, &copy);
@@ -122,5 +117,22 @@ int cudamem_dump_snapshot(const char *path)
 	}
 	if (close(fd) && !err)
 		err = -errno;
+	return err;
+}
+
+int cudamem_dump_snapshot(const char *path)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+	const struct cm_region *region = cm_process_region();
+	int err;
+
+	if (!path || !*path)
+		return -EINVAL;
+	if (!cache || !region)
+		return -ENODEV;
+	/* A cancelled thread would leave the file open, and the copy behind. */
+	cm_cancel_hold();
+	err = dump(cache, region, path);
+	cm_cancel_allow();
 	return err;
 }

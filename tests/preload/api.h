@@ -22,6 +22,7 @@
 	EACH(reset_peak_host_memory_stats) \
 	EACH(get_memory_info) \
 	EACH(record_memory_history) \
+	EACH(dump_snapshot) \
 	EACH(annotation_push) \
 	EACH(annotation_pop)
 /* clang-format on */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A thread that is cancelled in a call of the driver, each in turn: what others wait for is not
- * left behind. And one that leaves a call by longjmp(3), and goes on.
+ * left behind, nor is what a function of the library's own has opened. And one that leaves a call by
+ * longjmp(3), and goes on.
  */
+#include <limits.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -10,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/preload/api.h"
 #include "tests/preload/surface/surface.h"
 #include "tests/unit/cmocka_all.h"
 
@@ -121,6 +124,38 @@ static void play_each(void)
 	CM_MUST(n > CALLS_LEAST + TOGETHER);
 }
 
+static struct cm_api api;
+static bool dumped;
+
+static void *dump_cancelled(void *path)
+{
+	CM_MUST(!pthread_cancel(pthread_self()));
+	CM_MUST(!api.dump_snapshot(path));
+	dumped = true;
+	pthread_testcancel();
+	return path;
+}
+
+static void play_dump(void)
+{
+	char path[PATH_MAX];
+	pthread_t thread;
+	void *result;
+	int fd;
+
+	cm_api_open(&api);
+	(void)cm_open(0);
+	(void)cm_get(MIB);
+	(void)snprintf(path, sizeof(path), "%s/dumped", getenv("REGIONS"));
+	fd = dup(STDERR_FILENO);
+	CM_MUST(fd >= 0 && !close(fd));
+	CM_MUST(!pthread_create(&thread, NULL, dump_cancelled, path));
+	CM_MUST(!pthread_join(thread, &result));
+	CM_MUST(dumped && result == PTHREAD_CANCELED);
+	CM_MUST(dup(STDERR_FILENO) == fd); /* no file is left open */
+	CM_MUST(!unlink(path));
+}
+
 static jmp_buf before_call;
 
 static void leave(void *unused)
@@ -177,10 +212,8 @@ static void play_within(void)
 }
 
 static const struct cm_role roles[] = {
-	{"each", play_each},
-	{"leave", play_leave},
-	{"within", play_within},
-	{NULL, NULL},
+	{"each", play_each},     {"dump", play_dump}, {"leave", play_leave},
+	{"within", play_within}, {NULL, NULL},
 };
 
 #define ON_CARD(test, conf, card) CM_PLAY(test, "each", conf, "CUDASIM=memory:32M" card)
@@ -189,6 +222,7 @@ ON_CARD(a_cancelled_thread_leaves_no_lock_behind, "oom_report:off,events:0", "")
 ON_CARD(nor_does_one_that_moves_pages, "oom_report:off,events:0,expandable_segments:True", "")
 ON_CARD(nor_does_one_that_waits_for_the_context, "oom_report:off,events:0", ",version:12000")
 
+CM_PLAY(a_cancelled_thread_ends_its_snapshot_first, "dump", "", "CUDASIM=memory:1G")
 CM_PLAY(a_thread_that_left_a_call_frees_its_own, "leave", "events:0", "CUDASIM=memory:1G")
 CM_PLAY(as_does_one_within_a_call, "within", "events:0", "CUDASIM=memory:1G")
 
@@ -198,6 +232,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_cancelled_thread_leaves_no_lock_behind),
 		CM_PLAY_TEST(nor_does_one_that_moves_pages),
 		CM_PLAY_TEST(nor_does_one_that_waits_for_the_context),
+		CM_PLAY_TEST(a_cancelled_thread_ends_its_snapshot_first),
 		CM_PLAY_TEST(a_thread_that_left_a_call_frees_its_own),
 		CM_PLAY_TEST(as_does_one_within_a_call),
 	};
