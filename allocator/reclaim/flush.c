@@ -94,14 +94,13 @@ static bool is_returnable(struct cm_cache *cache, const struct cm_segment *segme
 	return true;
 }
 
-static uint64_t returnable_of(struct cm_device *device)
+static uint64_t returnable_locked(struct cm_device *device)
 {
 	struct cm_cache *cache = device->cache;
 	uint64_t bytes = 0;
-	uint32_t s, end;
+	const uint32_t end = cm_rows_segments(cache);
+	uint32_t s;
 
-	cm_lock_acquire(&device->lock);
-	end = cm_rows_segments(cache);
 	for (s = 1; s < end; s++) {
 		const struct cm_segment *segment = &cache->segment[s];
 
@@ -113,17 +112,21 @@ static uint64_t returnable_of(struct cm_device *device)
 		else if (is_returnable(cache, segment))
 			bytes += segment->size;
 	}
-	cm_lock_release(&device->lock);
 	return bytes;
 }
 
 uint64_t cm_cache_returnable(struct cm_cache *cache, uint64_t ctx)
 {
 	struct cm_heap *heap = cm_cache_find_heap(cache, ctx);
-	struct cm_device *each = heap ? heap->device : NULL;
+	struct cm_device *first = heap ? heap->device->first : NULL, *each;
 	uint64_t bytes = 0;
 
-	for (; each; each = cm_device_next_shard(each))
-		bytes += returnable_of(each);
+	if (!first)
+		return 0;
+	/* All at one moment: segments move from one shard to another. */
+	cm_shards_stop(first);
+	for (each = first; each; each = cm_device_next_shard(each))
+		bytes += returnable_locked(each);
+	cm_shards_resume(first);
 	return bytes;
 }

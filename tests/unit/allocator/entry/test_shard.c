@@ -3,9 +3,13 @@
 #include "allocator/entry/shard.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
 #include "stats/region.h"
 #include "tests/unit/shard_case.h"
+
+#define MOVES 4000
 
 /* How many rows of devices may still be committed; negative: any number. */
 static int rows_left = -1;
@@ -454,6 +458,41 @@ static void a_lost_block_is_retired_in_whichever_shard_it_is(void **state)
 	assert_current(f, CM_POOL_ALL, CM_STAT_SEGMENT, 1);
 }
 
+struct reading {
+	struct fixture *f;
+	atomic_bool ended;
+	uint64_t most;
+};
+
+static void *read_returnable(void *data)
+{
+	struct reading *reading = data;
+	uint64_t bytes;
+
+	while (!atomic_load(&reading->ended)) {
+		bytes = cm_cache_returnable(reading->f->cache, reading->f->ctx);
+		reading->most = bytes > reading->most ? bytes : reading->most;
+	}
+	return NULL;
+}
+
+static void a_segment_that_moves_is_returnable_once(void **state)
+{
+	struct reading reading = {.f = *state};
+	pthread_t reader;
+	uint32_t i;
+
+	for (i = 0; i < SHARDS; i++)
+		be_of(*state, i);
+	assert_int_equal(pthread_create(&reader, NULL, read_returnable, &reading), 0);
+	for (i = 0; i < MOVES; i++)
+		(void)leave_idle(*state, i % SHARDS, BLOCK);
+	atomic_store(&reading.ended, true);
+	assert_int_equal(pthread_join(reader, NULL), 0);
+	assert_int_equal(calls_for_memory(*state), 1);
+	assert_int_equal(reading.most, BLOCK);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -472,6 +511,7 @@ int main(void)
 			memory_that_others_will_reach_waits_for_the_barrier_of_its_last_shard),
 		shard_case(named_and_exported_segments_do_not_move),
 		shard_case(a_wait_of_the_program_makes_all_shards_ready),
+		shard_case(a_segment_that_moves_is_returnable_once),
 		shard_case(memory_that_several_shards_have_had_is_of_one_device),
 		shard_case(a_shard_that_is_made_later_is_as_shared_as_the_others),
 		shard_case(a_lost_block_is_retired_in_whichever_shard_it_is),
