@@ -367,6 +367,7 @@ static void sleep_ns(uint64_t ns)
 		fake_complain("the host sleeps inside the gate", ns, gates);
 	fake_set_now(fake->now_ns + ns);
 	fake->slept_ns += ns;
+	fake->capturing |= fake->captures_in_sleep && !fake->inside_gate;
 	if (fake->slept_ns > HANG_NS) {
 		if (!fake->forgiving)
 			fake_complain("the host waits without end", ns, fake->slept_ns);

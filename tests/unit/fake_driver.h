@@ -119,6 +119,8 @@ struct fake_driver {
 	uint64_t peer_bytes;
 	uint64_t peer_gives;
 
+	bool captures_in_sleep; /* a capture begins while the host sleeps */
+
 	/* What it reads. */
 	uint64_t peer_wanted; /* when it was asked last */
 	uint64_t calls;       /* all together */

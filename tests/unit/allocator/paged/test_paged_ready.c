@@ -189,6 +189,31 @@ static void a_kernel_that_does_not_end_is_waited_for_once(void **state)
 	case_close(f);
 }
 
+/* Then the driver is left alone, and the request gets what is ready. */
+static void a_capture_may_begin_while_a_card_is_waited_for(void **state)
+{
+	struct fixture *f = open_paged(320 * MIB);
+	uint64_t large = case_get(f, 200 * MIB), start = f->driver.now_ns, calls, addr;
+
+	(void)state;
+	(void)fixture_launch(f, f->ctx, 1, large, 200 * MIB, 50 * MS);
+	case_put(f, large);
+	calls = created(f);
+	f->driver.captures_in_sleep = true;
+	assert_int_equal(cm_cache_alloc(f->cache, f->heap, 7 * MIB, &addr), 0);
+	assert_int_equal(addr, large);
+	assert_true(f->driver.capturing);
+	assert_in_range(f->driver.now_ns - start, CM_GATE_CAPTURE_NS, 2 * CM_GATE_CAPTURE_NS);
+	assert_int_equal(f->driver.inside_gate, 0);
+	assert_int_equal(created(f), calls);
+	/* With nothing ready, the program hears the driver. */
+	assert_int_equal(cm_cache_alloc(f->cache, f->heap, 250 * MIB, &addr), -EBUSY);
+	f->driver.captures_in_sleep = false;
+	fake_capture(false);
+	case_put(f, large);
+	case_close(f);
+}
+
 /* The one that fits best has too many pages for the request, the next one handles that are too
  * large. */
 static void a_spared_block_is_divided_no_other_way(void **state)
@@ -345,6 +370,7 @@ int main(void)
 		CASE(a_handle_behind_a_barrier_is_divided),
 		cmocka_unit_test(a_card_that_fills_up_is_waited_for),
 		cmocka_unit_test(a_kernel_that_does_not_end_is_waited_for_once),
+		cmocka_unit_test(a_capture_may_begin_while_a_card_is_waited_for),
 		cmocka_unit_test(a_spared_block_is_divided_no_other_way),
 		cmocka_unit_test(a_block_that_pages_were_added_to_is_divided_no_other_way),
 		cmocka_unit_test(a_full_card_returns_handles_before_one_is_divided),
