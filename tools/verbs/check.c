@@ -130,7 +130,8 @@ static int add_preset(struct check *check, const char *name)
 				     presets[i].text);
 	}
 	return cm_fail_unknown("value", "--fail-on ", name, names, PRESET_COUNT,
-			       "; see '%s check --help'", CM_PROGRAM);
+			       ", want oom, fragmented or leak; others are written as --warning or "
+			       "--critical 'EXPRESSION'");
 }
 
 static int add_presets(struct check *check, const char *list)

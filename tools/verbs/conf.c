@@ -92,19 +92,43 @@ static int list_process(const struct cm_options *options, struct cm_process *pro
 	return CM_EXIT_OK;
 }
 
+/* Whoever names an option alone wants to see it, or does not know how it changes. */
+static void advise_on_options(const struct cm_options *options)
+{
+	enum cm_option option;
+	const char *name;
+	int i;
+
+	for (i = 0; i < options->arg_count; i++) {
+		name = options->args[i];
+		option = strpbrk(name, ":=") ? CM_OPTION_COUNT : cm_config_find(name);
+		if (option == CM_OPTION_COUNT)
+			continue;
+		cm_advise("'%s' is an option, shown by: %s conf --where 'OPTION == %s'", name,
+			  CM_PROGRAM, name);
+		if (cm_config_is_live(option))
+			cm_advise("and changed by: %s conf PID %s:VALUE", CM_PROGRAM, name);
+	}
+}
+
 static int list(const struct cm_options *options)
 {
 	struct cm_emit *emit;
 	int exit;
 
-	if (options->arg_count > 1)
-		return cm_fail(CM_EXIT_USAGE, "the options of one process at a time");
+	if (options->arg_count > 1) {
+		cm_complain("the options of one process at a time");
+		advise_on_options(options);
+		return CM_EXIT_USAGE;
+	}
 	if (cm_emit_open(&column_set, options, &emit, &exit))
 		return exit;
 	if (options->arg_count || options->region)
 		exit = cm_for_processes(options, list_process, emit);
 	else
 		exit = list_environment(emit);
+	if (exit == CM_EXIT_NO)
+		advise_on_options(options);
 	return cm_emit_close(emit, exit);
 }
 
@@ -124,7 +148,7 @@ static const char *value_of(const char *setting)
 	return strchr(setting, ':') + 1;
 }
 
-static int complain_not_live(const char *name)
+static int complain_not_live(enum cm_option option, const char *name)
 {
 	static const char live[] =
 #define CM_OPTION_LIVE(name) " " #name
@@ -133,6 +157,8 @@ static int complain_not_live(const char *name)
 
 	cm_complain("%s can't be changed while a program runs", name);
 	cm_advise("these can:%s", live);
+	if (option == CM_OPTION_stacks)
+		cm_advise("'%s history start PID --stacks all' records from then on", CM_PROGRAM);
 	return CM_EXIT_USAGE;
 }
 
@@ -157,7 +183,7 @@ static int check_setting(const char *setting)
 	cm_config_init(&config);
 	cm_config_row(&config, option, &row);
 	if (!cm_config_is_live(option))
-		return complain_not_live(row.name);
+		return complain_not_live(option, row.name);
 	cm_config_parse(&config, "", setting, complain_mistake, NULL);
 	if (config.errors)
 		return CM_EXIT_USAGE;
