@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A thread that is cancelled in a call of the driver, each in turn: what others wait for is not
- * left behind, nor is what a function of the library's own has opened. And one that leaves a call by
- * longjmp(3), and goes on.
+ * left behind, nor is what a function of the library's own has opened. And one that leaves a call
+ * by longjmp(3), and goes on.
  */
 #include <limits.h>
 #include <pthread.h>
