@@ -2,6 +2,7 @@
 /*
  * A block for each card: who uses its memory, now and in the past minutes.
  */
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -101,22 +102,34 @@ static int draw_name(const struct cm_top *top, struct cm_canvas *canvas, size_t 
 	return x;
 }
 
+/* Draws all of it or nothing: the beginning of a number is another number. */
+__attribute__((format(printf, 6, 7))) static int draw_whole(struct cm_canvas *canvas, int y, int x,
+							    int end, struct cm_pen pen,
+							    const char *format, ...)
+{
+	char text[64];
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	return (int)strlen(text) <= end - x ? cm_canvas_text(canvas, y, x, end - x, pen, text) : x;
+}
+
 static void draw_use(struct cm_canvas *canvas, const struct cm_top_gpu *gpu, int y, int x, int end)
 {
 	const int64_t used = cm_wrap_sub(gpu->total, gpu->free);
 	const int64_t cached = cm_wrap_add(gpu->pending,
 					   cm_wrap_add(gpu->fragmented, gpu->releasable));
 
-	x = cm_canvas_print(canvas, y, x, end - x, bold, " %s", cm_bytes_format(used).text);
-	x = cm_canvas_print(canvas, y, x, end - x, plain, " of %s",
-			    cm_bytes_format(gpu->total).text);
+	x = draw_whole(canvas, y, x, end, bold, " %s", cm_bytes_format(used).text);
+	x = draw_whole(canvas, y, x, end, plain, " of %s", cm_bytes_format(gpu->total).text);
 	if (cached > 0)
-		x = cm_canvas_print(canvas, y, x, end - x, plain, ", %s cached",
-				    cm_bytes_format(cached).text);
+		x = draw_whole(canvas, y, x, end, plain, ", %s cached",
+			       cm_bytes_format(cached).text);
 	if (gpu->ooms)
-		(void)cm_canvas_print(canvas, y, x, end - x,
-				      (struct cm_pen){CM_COLOR_ALARM, CM_ATTR_BOLD}, "  OOM %lld",
-				      (long long)gpu->ooms);
+		(void)draw_whole(canvas, y, x, end, (struct cm_pen){CM_COLOR_ALARM, CM_ATTR_BOLD},
+				 "  OOM %lld", (long long)gpu->ooms);
 }
 
 /* Cells of the legend with its names in full. */
