@@ -12,6 +12,7 @@
 #include "allocator/reuse/epoch.h"
 #include "allocator/state/report.h"
 #include "allocator/state/rows.h"
+#include "allocator/state/shards.h"
 
 #define PASSES 8 /* over a device, while others end contexts */
 
