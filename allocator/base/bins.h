@@ -61,9 +61,10 @@ CM_ALWAYS_INLINE uint32_t cm_bins_of(uint64_t grains)
 
 	if (CM_LIKELY(grains < CM_BINS_EXACT))
 		return (uint32_t)grains;
-	exponent = 63u - (uint32_t)__builtin_clzll(grains);
-	return CM_BINS_EXACT + (exponent - CM_BINS_EXACT_SHIFT) * CM_BINS_FINE +
-	       ((uint32_t)(grains >> (exponent - CM_BINS_FINE_SHIFT)) & (CM_BINS_FINE - 1u));
+	exponent = 63u ^ (uint32_t)__builtin_clzll(grains);
+	/* The leading bit of what is shifted stands for CM_BINS_FINE bins. */
+	return CM_BINS_EXACT - (CM_BINS_EXACT_SHIFT + 1u) * CM_BINS_FINE + exponent * CM_BINS_FINE +
+	       (uint32_t)(grains >> (exponent - CM_BINS_FINE_SHIFT));
 }
 
 /* The first word of the map from `word` on that is not 0, or CM_BINS_WORDS. */
