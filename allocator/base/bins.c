@@ -9,23 +9,23 @@ void cm_bins_init(struct cm_bins *bins, struct cm_block *table)
 	bins->block = table;
 }
 
-uint32_t cm_bins_find_wide(const struct cm_bins *bins, uint32_t bin, uint64_t size)
+struct cm_bins_found cm_bins_find_wide(const struct cm_bins *bins, uint32_t bin, uint64_t size)
 {
-	uint32_t found, above;
+	uint32_t found, next, above;
 
 	if (bin >= CM_BINS_COUNT)
-		return 0;
+		return cm_bins_at(bins, 0, 0);
 	found = cm_bins_look(bins, bin, size, 2 * CM_BINS_LOOK_WIDE);
 	if (found)
-		return found;
-	above = cm_bins_next(bins, bin + 1);
-	above = above < CM_BINS_COUNT ? bins->head[above] : 0;
+		return cm_bins_at(bins, found, bins->head[bin] == found ? bin : 0);
+	next = cm_bins_next(bins, bin + 1);
+	above = next < CM_BINS_COUNT ? bins->head[next] : 0;
 	if (above && bins->block[above].size - size <= size / CM_BINS_FINE)
-		return above;
+		return cm_bins_at(bins, above, next);
 	/* Looks at every block of its own bin: a block of a larger bin could waste more than the
 	 * width of that bin. */
 	found = cm_bins_look(bins, bin, size, UINT32_MAX);
-	return found ? found : above;
+	return found ? cm_bins_at(bins, found, 0) : cm_bins_at(bins, above, next);
 }
 
 static uint32_t highest(uint64_t bits)

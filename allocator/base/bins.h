@@ -228,29 +228,30 @@ CM_ALWAYS_INLINE uint32_t cm_bins_look(const struct cm_bins *bins, uint32_t bin,
 /* A block of the largest bin that holds any, or 0. */
 uint32_t cm_bins_largest(const struct cm_bins *bins);
 
-/* cm_bins_find for sizes whose own bin holds smaller blocks, too. */
-uint32_t cm_bins_find_wide(const struct cm_bins *bins, uint32_t bin, uint64_t size);
+struct cm_bins_found {
+	struct cm_block *block;
+	uint32_t index; /* of that row; 0: none */
+	uint32_t bin;   /* whose first block it is; 0: it may be another one of its bin */
+};
 
-/* As cm_bins_find. *ret_bin: the bin whose first block it is; 0: it is in a bin of its own size and
- * may not be the first one there. */
-CM_ALWAYS_INLINE uint32_t cm_bins_find_first(const struct cm_bins *bins, uint64_t size,
-					     uint32_t *ret_bin)
+CM_ALWAYS_INLINE struct cm_bins_found cm_bins_at(const struct cm_bins *bins, uint32_t index,
+						 uint32_t bin)
+{
+	return (struct cm_bins_found){&bins->block[index], index, bin};
+}
+
+/* cm_bins_find for sizes whose own bin holds smaller blocks, too. */
+struct cm_bins_found cm_bins_find_wide(const struct cm_bins *bins, uint32_t bin, uint64_t size);
+
+/* A block of at least `size` bytes, the smallest but for what is said above. It stays in. */
+CM_ALWAYS_INLINE struct cm_bins_found cm_bins_find(const struct cm_bins *bins, uint64_t size)
 {
 	uint32_t bin = cm_bins_of((size + CM_GRAIN - 1) >> CM_GRAIN_SHIFT);
 
-	*ret_bin = 0;
 	if (CM_UNLIKELY(bin >= CM_BINS_EXACT))
 		return cm_bins_find_wide(bins, bin, size);
-	*ret_bin = bin = cm_bins_next(bins, bin);
-	return CM_LIKELY(bin < CM_BINS_COUNT) ? bins->head[bin] : 0;
-}
-
-/* A block of at least `size` bytes, the smallest but for what is said above, or 0. It stays in. */
-CM_ALWAYS_INLINE uint32_t cm_bins_find(const struct cm_bins *bins, uint64_t size)
-{
-	uint32_t bin;
-
-	return cm_bins_find_first(bins, size, &bin);
+	bin = cm_bins_next(bins, bin);
+	return cm_bins_at(bins, CM_LIKELY(bin < CM_BINS_COUNT) ? bins->head[bin] : 0, bin);
 }
 
 #endif

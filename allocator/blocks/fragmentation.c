@@ -308,7 +308,7 @@ bool cm_fragmentation_should_poll_locked(struct cm_heap *heap, const struct cm_b
  * 0: there is none. Some blocks of a bin may be smaller. */
 static uint32_t first_fit(const struct cm_bins *bins, uint64_t size)
 {
-	const uint32_t index = cm_bins_find(bins, size);
+	const uint32_t index = cm_bins_find(bins, size).index;
 
 	return index ? bins->head[cm_bins_of(bins->block[index].size >> CM_GRAIN_SHIFT)] : 0;
 }
@@ -328,7 +328,7 @@ uint32_t cm_fragmentation_find_locked(struct cm_heap *heap, uint64_t size)
 {
 	const struct cm_bins *bins = &heap->bins[CM_POOL_LARGE];
 	const struct cm_block *block = heap->cache->block;
-	uint32_t index = cm_bins_find(bins, size), looks;
+	uint32_t index = cm_bins_find(bins, size).index, looks;
 
 	if (index && block[index].size > size && divides(heap, &block[index], size))
 		return 0;

@@ -171,7 +171,7 @@ CM_ALWAYS_INLINE uint32_t retire_of(struct cm_heap *heap, enum cm_pool pool,
 					 slice->tick);
 	index = join(heap, bins, segment, recycled, index, sums);
 	block = &table[index];
-	cm_block_set_state(heap->cache, table, index, CM_BLOCK_FREE);
+	cm_block_set_state(heap->cache, block, index, CM_BLOCK_FREE);
 	block->tick = slice->tick;
 	block->age = heap->searches[pool];
 	if (recycled)
@@ -194,7 +194,7 @@ CM_ALWAYS_INLINE uint32_t retire_late(struct cm_heap *heap, struct cm_segment *s
 		__builtin_unreachable();
 	count_ready(slice, CM_POOL_SMALL, 1, (int64_t)block->requested);
 	sums->bytes += (int64_t)block->size;
-	cm_block_set_state(heap->cache, table, index, CM_BLOCK_FREE);
+	cm_block_set_state(heap->cache, block, index, CM_BLOCK_FREE);
 	block->tick = slice->tick;
 	cm_bins_push(bins, index);
 	leave(table, segment, sums, slice->tick);

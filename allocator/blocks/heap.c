@@ -50,13 +50,13 @@ bool cm_take_splits_by_policy(const struct cm_heap *heap, enum cm_pool pool,
 
 int cm_heap_take_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr)
 {
-	return cm_take(heap, size, bytes, CM_TAKE_ANY, ret_addr);
+	return cm_take(heap, heap->device, size, bytes, CM_TAKE_ANY, ret_addr);
 }
 
 int cm_heap_take_unfragmenting_locked(struct cm_heap *heap, uint64_t size, uint64_t bytes,
 				      uint64_t *ret_addr)
 {
-	return cm_take(heap, size, bytes, CM_TAKE_SPARING, ret_addr);
+	return cm_take(heap, heap->device, size, bytes, CM_TAKE_SPARING, ret_addr);
 }
 
 int cm_heap_take_block_locked(struct cm_heap *heap, uint32_t block, uint64_t size, uint64_t bytes,
@@ -67,7 +67,9 @@ int cm_heap_take_block_locked(struct cm_heap *heap, uint32_t block, uint64_t siz
 	assert(cm_lock_is_held(&heap->device->lock));
 	return heap->cache->block[block].size < size
 		       ? -ENOENT
-		       : cm_take_found(heap, pool, block, 0, size, bytes, source, false, ret_addr);
+		       : cm_take_found(heap, heap->device, pool,
+				       cm_bins_at(&heap->bins[pool], block, 0), size, bytes, source,
+				       false, ret_addr);
 }
 
 static void fill_segment(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t addr, uint64_t size,
@@ -78,7 +80,7 @@ static void fill_segment(struct cm_heap *heap, uint32_t s, uint32_t b, uint64_t 
 	struct cm_block *block = &cache->block[b];
 
 	*block = (struct cm_block){.segment = s};
-	cm_block_set_state(cache, cache->block, b, CM_BLOCK_FREE);
+	cm_block_set_state(cache, block, b, CM_BLOCK_FREE);
 	segment->addr = block->addr = addr;
 	segment->size = block->size = size;
 	segment->context = heap->ctx;
@@ -190,8 +192,8 @@ int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segmen
 	count_new_segment(heap, &cache->segment[s]);
 	pool = cm_segment_pool(&cache->segment[s]);
 	splits = !(flags & CM_SEGMENT_EXACT) && cm_take_splits(heap, pool, &cache->block[b], size);
-	cm_take_allocate(heap, pool, b, size, bytes, splits ? segment_size - size : 0,
-			 CM_SCALAR_cache_misses, false);
+	cm_take_allocate(heap, heap->device, pool, &cache->block[b], b, size, bytes,
+			 splits ? segment_size - size : 0, CM_SCALAR_cache_misses, false);
 	return 0;
 }
 

@@ -4,7 +4,8 @@
  * useful, and enters the page map and the counters. Inline, since every request runs this code:
  * each pool and each kind of search gets a copy with constants.
  *
- * The device's lock is held. Nothing here calls the driver.
+ * `device` is the heap's, which the compiler would read again behind the lock. Its lock is held.
+ * Nothing here calls the driver.
  */
 #ifndef CM_ALLOCATOR_BLOCKS_TAKE_H
 #define CM_ALLOCATOR_BLOCKS_TAKE_H
@@ -51,12 +52,14 @@ CM_ALWAYS_INLINE bool cm_take_splits(const struct cm_heap *heap, enum cm_pool po
 
 /* Splits the `rest_size` bytes behind the first `size` ones off as a free block of their own, and
  * puts that into the bins; 0: no row left. */
-CM_ALWAYS_INLINE uint32_t cm_take_split(struct cm_heap *heap, struct cm_bins *bins,
+CM_ALWAYS_INLINE uint32_t cm_take_split(struct cm_heap *heap, struct cm_device *device,
 					struct cm_segment *segment, enum cm_pool pool,
-					uint32_t index, uint64_t size, uint64_t rest_size)
+					struct cm_block *block, uint32_t index, uint64_t size,
+					uint64_t rest_size)
 {
-	struct cm_block *block = &bins->block[index], *tail;
-	uint32_t rest = cm_rows_take_block(heap->device), next = block->next;
+	struct cm_bins *bins = &heap->bins[pool];
+	struct cm_block *tail;
+	uint32_t rest = cm_rows_take_block(device), next = block->next;
 
 	if (CM_UNLIKELY(!rest))
 		return 0;
@@ -66,7 +69,7 @@ CM_ALWAYS_INLINE uint32_t cm_take_split(struct cm_heap *heap, struct cm_bins *bi
 	tail->prev = index;
 	tail->next = next;
 	tail->segment = block->segment;
-	cm_block_set_state(heap->cache, bins->block, rest, CM_BLOCK_FREE);
+	cm_block_set_state(heap->cache, tail, rest, CM_BLOCK_FREE);
 	tail->age = block->age;
 	tail->tick = block->tick;
 	if (next)
@@ -105,15 +108,13 @@ CM_ALWAYS_INLINE void cm_take_count_split(struct cm_device *device, struct cm_de
 /* Allocates a free block that is in no bin. Splits off `rest_size` bytes at its end, if that is not
  * 0 and a row is left. `usual`: the policy and what is recorded are the defaults. Returns its
  * address. */
-CM_ALWAYS_INLINE uint64_t cm_take_allocate(struct cm_heap *heap, enum cm_pool pool, uint32_t index,
-					   uint64_t size, uint64_t bytes, uint64_t rest_size,
-					   enum cm_scalar source, bool usual)
+CM_ALWAYS_INLINE uint64_t cm_take_allocate(struct cm_heap *heap, struct cm_device *device,
+					   enum cm_pool pool, struct cm_block *block,
+					   uint32_t index, uint64_t size, uint64_t bytes,
+					   uint64_t rest_size, enum cm_scalar source, bool usual)
 {
 	struct cm_cache *cache = heap->cache;
-	struct cm_device *device = heap->device;
 	struct cm_device_row *row = device->row;
-	struct cm_bins *bins = &heap->bins[pool];
-	struct cm_block *table = bins->block, *block = &table[index];
 	struct cm_segment *segment = &cache->segment[block->segment];
 	const uint64_t addr = block->addr;
 	const uint32_t stack = usual ? 0 : cm_thread.stack;
@@ -122,12 +123,12 @@ CM_ALWAYS_INLINE uint64_t cm_take_allocate(struct cm_heap *heap, enum cm_pool po
 
 	/* For the later free, which reads the segment's row. */
 	__builtin_prefetch(segment);
-	cm_block_set_state(cache, table, index, CM_BLOCK_LIVE);
+	cm_block_set_state(cache, block, index, CM_BLOCK_LIVE);
 	block->requested = bytes;
 	block->stack = stack;
 	cm_page_map_enter(&cache->pages, addr, index);
 	if (rest_size)
-		rest = cm_take_split(heap, bins, segment, pool, index, size, rest_size);
+		rest = cm_take_split(heap, device, segment, pool, block, index, size, rest_size);
 	if (!rest)
 		size = block->size;
 	heap->live_bytes += size;
@@ -148,10 +149,10 @@ CM_ALWAYS_INLINE uint64_t cm_take_allocate(struct cm_heap *heap, enum cm_pool po
 
 /* Whether a batch is complete, or another one since a poll found nothing ready. With an old driver
  * the host would have to wait, which a hit never does. */
-CM_ALWAYS_INLINE bool cm_take_batch_waits(const struct cm_heap *heap)
+CM_ALWAYS_INLINE bool cm_take_batch_waits(const struct cm_heap *heap,
+					  const struct cm_device *device)
 {
-	return CM_UNLIKELY(heap->row->pending_bytes >=
-			   heap->polled_bytes + heap->device->poll_bytes) &&
+	return CM_UNLIKELY(heap->row->pending_bytes >= heap->polled_bytes + device->poll_bytes) &&
 	       heap->can & CM_CAN_CTX_EVENTS;
 }
 
@@ -160,15 +161,16 @@ CM_ALWAYS_INLINE bool cm_take_batch_waits(const struct cm_heap *heap)
  * that pins memory. Also now and then while many blocks are pending: retiring them is cheap while
  * their rows are in the processor's caches.
  */
-CM_ALWAYS_INLINE bool cm_take_should_poll(struct cm_heap *heap, enum cm_pool pool,
-					  const struct cm_block *block, uint64_t size)
+CM_ALWAYS_INLINE bool cm_take_should_poll(struct cm_heap *heap, const struct cm_device *device,
+					  enum cm_pool pool, const struct cm_block *block,
+					  uint64_t size)
 {
 	const struct cm_heap_row *row = heap->row;
 
 	if (CM_UNLIKELY(heap->searches[pool] % CM_PENDING_BLOCKS == 0 &&
 			row->pending_blocks >= CM_PENDING_BLOCKS))
 		return true;
-	if (cm_take_batch_waits(heap) && cm_poll_policy_wants_batch_locked(heap))
+	if (cm_take_batch_waits(heap, device) && cm_poll_policy_wants_batch_locked(heap))
 		return true;
 	return pool == CM_POOL_LARGE && CM_UNLIKELY(heap->watches_splits) &&
 	       block->size - size > CM_SMALL_MAX &&
@@ -182,62 +184,60 @@ enum cm_take_way {
 	CM_TAKE_ANY,
 };
 
-/* Allocates a block from the bins; 0: none fits. `bin`: it is the first one there, 0: unknown. */
-CM_ALWAYS_INLINE int cm_take_found(struct cm_heap *heap, enum cm_pool pool, uint32_t index,
-				   uint32_t bin, uint64_t size, uint64_t bytes,
-				   enum cm_scalar source, bool usual, uint64_t *ret_addr)
+/* Allocates a block from the bins; 0: none fits. */
+CM_ALWAYS_INLINE int cm_take_found(struct cm_heap *heap, struct cm_device *device,
+				   enum cm_pool pool, struct cm_bins_found found, uint64_t size,
+				   uint64_t bytes, enum cm_scalar source, bool usual,
+				   uint64_t *ret_addr)
 {
-	struct cm_cache *cache = heap->cache;
-	const struct cm_block *block = &heap->bins[pool].block[index];
 	uint64_t rest_size;
 
-	if (CM_UNLIKELY(!index || (!usual && !cm_take_fits(cache, block, size))))
+	if (CM_UNLIKELY(!found.index || (!usual && !cm_take_fits(heap->cache, found.block, size))))
 		return -ENOENT;
-	rest_size = block->size - size;
+	rest_size = found.block->size - size;
 	if (usual ? !cm_take_remainder_serves(heap, pool, size, rest_size)
-		  : !cm_take_splits(heap, pool, block, size))
+		  : !cm_take_splits(heap, pool, found.block, size))
 		rest_size = 0;
 	/* Each block that is found in the small pool is the first one. */
-	if (bin || (pool == CM_POOL_SMALL && usual))
-		cm_bins_pop(&heap->bins[pool], bin, index);
+	if (found.bin || (pool == CM_POOL_SMALL && usual))
+		cm_bins_pop(&heap->bins[pool], found.bin, found.index);
 	else
-		cm_bins_remove(&heap->bins[pool], index);
-	*ret_addr = cm_take_allocate(heap, pool, index, size, bytes, rest_size, source, usual);
+		cm_bins_remove(&heap->bins[pool], found.index);
+	*ret_addr = cm_take_allocate(heap, device, pool, found.block, found.index, size, bytes,
+				     rest_size, source, usual);
 	return 0;
 }
 
 /* Searches the bins: each cache hit comes through here. */
-CM_ALWAYS_INLINE int cm_take_from_pool(struct cm_heap *heap, enum cm_pool pool, uint64_t size,
-				       uint64_t bytes, enum cm_take_way way, uint64_t *ret_addr)
+CM_ALWAYS_INLINE int cm_take_from_pool(struct cm_heap *heap, struct cm_device *device,
+				       enum cm_pool pool, uint64_t size, uint64_t bytes,
+				       enum cm_take_way way, uint64_t *ret_addr)
 {
 	struct cm_bins *bins = &heap->bins[pool];
-	uint32_t bin = 0;
-	uint32_t index = way == CM_TAKE_SPARING && pool == CM_POOL_LARGE &&
-					 CM_UNLIKELY(heap->watches_splits)
-				 ? cm_fragmentation_find_locked(heap, size)
-				 : cm_bins_find_first(bins, size, &bin);
-	const struct cm_block *block;
+	struct cm_bins_found found =
+		way == CM_TAKE_SPARING && pool == CM_POOL_LARGE && CM_UNLIKELY(heap->watches_splits)
+			? cm_bins_at(bins, cm_fragmentation_find_locked(heap, size), 0)
+			: cm_bins_find(bins, size);
 
-	if (pool == CM_POOL_SMALL && CM_UNLIKELY(!index) && heap->may_be_apart &&
+	if (pool == CM_POOL_SMALL && CM_UNLIKELY(!found.index) && heap->may_be_apart &&
 	    cm_heap_merge_locked(heap, size, CM_MERGE_LOOKS))
-		index = cm_bins_find_first(bins, size, &bin);
-	block = &bins->block[index];
+		found = cm_bins_find(bins, size);
 	if (way <= CM_TAKE_FIRST &&
-	    CM_UNLIKELY(index && cm_take_should_poll(heap, pool, block, size)))
+	    CM_UNLIKELY(found.index && cm_take_should_poll(heap, device, pool, found.block, size)))
 		return -ENOENT;
 	heap->searches[pool]++;
-	return cm_take_found(heap, pool, index, bin, size, bytes, CM_SCALAR_cache_hits,
+	return cm_take_found(heap, device, pool, found, size, bytes, CM_SCALAR_cache_hits,
 			     way == CM_TAKE_USUAL, ret_addr);
 }
 
 /* Each pool has code of its own, in which the places of its counters are constants. */
-CM_ALWAYS_INLINE int cm_take(struct cm_heap *heap, uint64_t size, uint64_t bytes,
-			     enum cm_take_way way, uint64_t *ret_addr)
+CM_ALWAYS_INLINE int cm_take(struct cm_heap *heap, struct cm_device *device, uint64_t size,
+			     uint64_t bytes, enum cm_take_way way, uint64_t *ret_addr)
 {
 	assert(cm_lock_is_held(&heap->device->lock));
 	return size <= CM_SMALL_MAX
-		       ? cm_take_from_pool(heap, CM_POOL_SMALL, size, bytes, way, ret_addr)
-		       : cm_take_from_pool(heap, CM_POOL_LARGE, size, bytes, way, ret_addr);
+		       ? cm_take_from_pool(heap, device, CM_POOL_SMALL, size, bytes, way, ret_addr)
+		       : cm_take_from_pool(heap, device, CM_POOL_LARGE, size, bytes, way, ret_addr);
 }
 
 /*
@@ -253,7 +253,7 @@ CM_ALWAYS_INLINE int cm_take_first(struct cm_heap *heap, uint32_t self, uint64_t
 	int err;
 
 	cm_lock_acquire_as(&device->lock, self);
-	err = cm_take(heap, size, bytes, usual ? CM_TAKE_USUAL : CM_TAKE_FIRST, ret_addr);
+	err = cm_take(heap, device, size, bytes, usual ? CM_TAKE_USUAL : CM_TAKE_FIRST, ret_addr);
 	cm_lock_release_as(&device->lock, self);
 	return err;
 }

@@ -103,7 +103,7 @@ static uint32_t find_whole_locked(struct cm_heap *heap, uint64_t size)
 
 	if (pool == CM_POOL_SMALL && heap->may_be_apart)
 		(void)cm_heap_merge_locked(heap, least, CM_MERGE_LOOKS);
-	index = cm_bins_find(&heap->bins[pool], least);
+	index = cm_bins_find(&heap->bins[pool], least).index;
 	if (!index || cm_block_is_split(&cache->block[index]) ||
 	    cache->segment[cache->block[index].segment].flags & ~flags)
 		return 0;

@@ -131,7 +131,7 @@ static bool should_poll(const struct cm_slow_request *request)
 
 	cm_lock_acquire(&heap->device->lock);
 	/* A ready block would serve: there is another reason to poll. */
-	polls = heap->card_fills_up || cm_bins_find(bins, request->size);
+	polls = heap->card_fills_up || cm_bins_find(bins, request->size).index;
 	if (!polls) {
 		polls = is_query_due(heap->misses) ||
 			heap->cache->ops->now_ns() - heap->polled_ns >= POLL_ANEW_NS;

@@ -85,7 +85,7 @@ typedef uint32_t find_block(const struct cm_paged_request *request, uint64_t mos
 static uint32_t find_divided_locked(const struct cm_paged_request *request, uint64_t most)
 {
 	const struct cm_bins *bins = &request->heap->bins[cm_size_pool(request->size)];
-	const uint32_t index = cm_bins_find(bins, request->size);
+	const uint32_t index = cm_bins_find(bins, request->size).index;
 
 	(void)most;
 	return index && divided_locked(request, index).count ? index : 0;

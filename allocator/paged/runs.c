@@ -163,7 +163,7 @@ int cm_runs_add_locked(struct cm_heap *heap, uint32_t flags, uint64_t addr, uint
 		return -ENOSPC;
 	}
 	*block = (struct cm_block){.segment = run};
-	cm_block_set_state(cache, cache->block, index, CM_BLOCK_FREE);
+	cm_block_set_state(cache, block, index, CM_BLOCK_FREE);
 	cache->segment[run].addr = block->addr = addr;
 	cache->segment[run].size = block->size = bytes;
 	cache->segment[run].first = index;
@@ -260,7 +260,7 @@ static void fill_tail(struct cm_cache *cache, uint32_t tail, const struct cm_blo
 		.tick = block->tick,
 		.next = behind,
 	};
-	cm_block_set_state(cache, cache->block, tail, CM_BLOCK_FREE);
+	cm_block_set_state(cache, &cache->block[tail], tail, CM_BLOCK_FREE);
 }
 
 int cm_runs_cut_locked(struct cm_heap *heap, uint32_t index, uint64_t addr, uint64_t bytes,

@@ -353,13 +353,13 @@ static inline bool cm_segment_is_of(const struct cm_segment *segment,
 	       __atomic_load_n(&segment->device, __ATOMIC_RELAXED) == device->index;
 }
 
-/* A block of device memory, or a row that becomes unused; its device's lock is held. `table` is
- * cache->block, which many callers have at hand. */
-static inline void cm_block_set_state(struct cm_cache *cache, struct cm_block *table,
-				      uint32_t block, enum cm_block_state state)
+/* A block of device memory, or a row that becomes unused; its device's lock is held. `index`: the
+ * row's. */
+static inline void cm_block_set_state(struct cm_cache *cache, struct cm_block *block,
+				      uint32_t index, enum cm_block_state state)
 {
-	table[block].state = state;
-	cache->is_free[block] = state == CM_BLOCK_FREE;
+	block->state = state;
+	cache->is_free[index] = state == CM_BLOCK_FREE;
 }
 
 /* Adds a batch of new block rows to the device's unused ones, or nothing if none are left. Batches,
@@ -382,10 +382,10 @@ CM_ALWAYS_INLINE uint32_t cm_rows_take_block(struct cm_device *device)
 
 CM_ALWAYS_INLINE void cm_rows_give_block(struct cm_device *device, uint32_t index)
 {
-	struct cm_block *table = device->cache->block;
+	struct cm_block *block = &device->cache->block[index];
 
-	cm_block_set_state(device->cache, table, index, CM_BLOCK_NONE);
-	table[index].link_next = device->spare_block;
+	cm_block_set_state(device->cache, block, index, CM_BLOCK_NONE);
+	block->link_next = device->spare_block;
 	device->spare_block = index;
 }
 

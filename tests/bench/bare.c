@@ -78,7 +78,7 @@ static void split(uint32_t index, uint64_t size)
 
 static void *take(uint64_t size)
 {
-	uint32_t index = cm_bins_find(&bins, size);
+	uint32_t index = cm_bins_find(&bins, size).index;
 
 	if (!index)
 		return NULL;

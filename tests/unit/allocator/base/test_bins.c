@@ -76,9 +76,13 @@ static uint64_t best_fit(const struct bench *bench, uint64_t size)
 
 static void check_find(const struct bench *bench, uint64_t size)
 {
-	uint32_t found = cm_bins_find(&bench->bins, size);
+	const struct cm_bins_found at = cm_bins_find(&bench->bins, size);
+	const uint32_t found = at.index;
 	uint64_t best = best_fit(bench, size);
 
+	assert_ptr_equal(at.block, &bench->block[found]);
+	if (found && at.bin)
+		assert_int_equal(bench->bins.head[at.bin], found);
 	if (found && !bench->in[found])
 		fail_msg("block %u is found and is not in the bins", found);
 	if (!found != !best)
@@ -155,7 +159,7 @@ static void cutting_the_best_fit_keeps_the_fit_exact(void **state)
 
 	for (i = 0; i < OPERATIONS / 4; i++) {
 		size = random_size(&random);
-		index = cm_bins_find(&bench->bins, size);
+		index = cm_bins_find(&bench->bins, size).index;
 		if (!index) {
 			for (index = 1; index <= ROWS && bench->in[index]; index++)
 				;
@@ -186,7 +190,7 @@ static void equal_sizes_are_all_allocated(void **state)
 		/* From the middle of the list, and its head. */
 		for (i = 1; i <= 100; i += 9)
 			take(bench, i);
-		while ((index = cm_bins_find(&bench->bins, sizes[s])) != 0) {
+		while ((index = cm_bins_find(&bench->bins, sizes[s]).index) != 0) {
 			assert_true(bench->in[index]);
 			assert_int_equal(bench->block[index].size, sizes[s]);
 			take(bench, index);
@@ -213,7 +217,7 @@ static void of_equal_blocks_the_lowest_comes_first(void **state)
 		insert(bench, i + 1, CM_GRAIN);
 	}
 	for (i = 1; i <= 3; i++) {
-		index = cm_bins_find(&bench->bins, CM_GRAIN);
+		index = cm_bins_find(&bench->bins, CM_GRAIN).index;
 		assert_int_equal(bench->block[index].addr, i << 20);
 		take(bench, index);
 	}
@@ -227,7 +231,7 @@ static void a_few_sizes_of_a_wide_bin_come_off_in_order(void **state)
 
 	for (i = 0; i < CM_BINS_LOOK_WIDE; i++)
 		insert(bench, i + 1, wide_size(i, CM_BINS_LOOK_WIDE));
-	while ((index = cm_bins_find(&bench->bins, UINT64_C(1) << 30)) != 0) {
+	while ((index = cm_bins_find(&bench->bins, UINT64_C(1) << 30).index) != 0) {
 		assert_true(bench->block[index].size > last);
 		last = bench->block[index].size;
 		take(bench, index);
@@ -248,7 +252,7 @@ static void a_crowded_wide_bin_hides_nobody(void **state)
 			 cm_bins_of(wide_size(999, 1000) / CM_GRAIN));
 	for (i = 1000; i > 0; i--) {
 		size = (UINT64_C(1) << 30) + (i - 1) * 16 * CM_GRAIN;
-		index = cm_bins_find(&bench->bins, size);
+		index = cm_bins_find(&bench->bins, size).index;
 		assert_int_not_equal(index, 0);
 		assert_true(bench->block[index].size >= size);
 		take(bench, index);
@@ -261,10 +265,10 @@ static void a_size_beyond_all_bins_fits_nowhere(void **state)
 	struct bench *bench = *state;
 
 	insert(bench, 1, (CM_REQUEST_MAX >> 1));
-	assert_int_equal(cm_bins_find(&bench->bins, CM_REQUEST_MAX >> 1), 1);
-	assert_int_equal(cm_bins_find(&bench->bins, (CM_REQUEST_MAX >> 1) + 1), 0);
-	assert_int_equal(cm_bins_find(&bench->bins, CM_REQUEST_MAX), 0);
-	assert_int_equal(cm_bins_find(&bench->bins, CM_REQUEST_MAX * 2), 0);
+	assert_int_equal(cm_bins_find(&bench->bins, CM_REQUEST_MAX >> 1).index, 1);
+	assert_int_equal(cm_bins_find(&bench->bins, (CM_REQUEST_MAX >> 1) + 1).index, 0);
+	assert_int_equal(cm_bins_find(&bench->bins, CM_REQUEST_MAX).index, 0);
+	assert_int_equal(cm_bins_find(&bench->bins, CM_REQUEST_MAX * 2).index, 0);
 }
 
 int main(void)
