@@ -161,13 +161,9 @@ static bool move_segment(const struct cm_slow_request *request, struct cm_heap *
 static int take_from(const struct cm_slow_request *request, struct cm_heap *heap)
 {
 	struct cm_slow_request other = *request;
-	bool idle;
-	int err = -ENOENT;
 
 	other.heap = heap;
-	if (request->size > CM_SMALL_MAX)
-		err = cm_slow_reuse(&other, &idle);
-	return err;
+	return request->size > CM_SMALL_MAX ? cm_slow_reuse(&other) : -ENOENT;
 }
 
 int cm_shard_take_from_others(const struct cm_slow_request *request)

@@ -294,7 +294,7 @@ static int after_failure(const struct cm_slow_request *request)
 }
 
 /* Returns memory to the driver before more is taken from it. -EBUSY: outside the gate. */
-static int make_way(const struct cm_slow_request *request, bool device_is_idle)
+static int make_way(const struct cm_slow_request *request)
 {
 	struct cm_device *device = request->heap->device;
 	int err = 0;
@@ -306,7 +306,7 @@ static int make_way(const struct cm_slow_request *request, bool device_is_idle)
 		cm_lock_release(&device->first->reclaim_lock);
 	}
 	if (!err && request->size > CM_SMALL_MAX)
-		err = cm_exchange(request->heap, cm_slow_segment_bytes(request), device_is_idle);
+		err = cm_exchange(request->heap, cm_slow_segment_bytes(request));
 	return err;
 }
 
@@ -332,17 +332,14 @@ static int take_if_refused(const struct cm_slow_request *request)
 static int serve_request(const struct cm_slow_request *request)
 {
 	struct cm_device *device = request->heap->device;
-	bool idle;
 	int err;
 
-	err = cm_slow_reuse(request, &idle);
-	if (err == -ENOENT && cm_device_has_shards(device)) {
+	err = cm_slow_reuse(request);
+	if (err == -ENOENT && cm_device_has_shards(device))
 		err = cm_shard_take_from_others(request);
-		idle = false; /* that may have waited, and others may have submitted work */
-	}
 	if (err != -ENOENT)
 		return err;
-	err = make_way(request, idle);
+	err = make_way(request);
 	if (!err)
 		err = take_if_refused(request);
 	if (err == -ENOENT)

@@ -99,18 +99,17 @@ static int query_event_locked(const struct cm_slow_request *request, bool orders
 
 /* Polls, lays a barrier if the device is not idle, and takes what is ready then. If a barrier may
  * be laid (`orders`) and the device lags, most polls make no query. */
-static int poll_once_event_locked(const struct cm_slow_request *request, bool orders,
-				  bool *ret_idle)
+static int poll_once_event_locked(const struct cm_slow_request *request, bool orders)
 {
 	struct cm_heap *heap = request->heap;
 	const bool queries = !orders || is_query_due(heap->lags);
-	bool ready = false;
+	bool ready = false, idle = false;
 	int err = -ENOENT;
 
 	if (queries)
-		err = query_event_locked(request, orders, &ready, ret_idle);
+		err = query_event_locked(request, orders, &ready, &idle);
 	heap->lags = ready ? 0 : heap->lags + 1;
-	if (err == -ENOENT && !*ret_idle && make_ready_event_locked(heap, queries)) {
+	if (err == -ENOENT && !idle && make_ready_event_locked(heap, queries)) {
 		ready = true;
 		err = cm_slow_take_unfragmenting(request);
 	}
@@ -143,11 +142,10 @@ static bool should_poll(const struct cm_slow_request *request)
 	return polls;
 }
 
-static int poll_seldom(const struct cm_slow_request *request, bool *ret_idle)
+static int poll_seldom(const struct cm_slow_request *request)
 {
 	struct cm_heap *heap = request->heap;
-	int err = CM_WITH_LOCK(&heap->cache->event_lock,
-			       poll_once_event_locked(request, false, ret_idle));
+	int err = CM_WITH_LOCK(&heap->cache->event_lock, poll_once_event_locked(request, false));
 
 	if (err == -ENOENT)
 		err = cm_slow_take_unfragmenting(request);
@@ -193,14 +191,13 @@ static bool wait_for_freed(struct cm_heap *heap)
 		       : cm_epoch_wait_as_native(heap);
 }
 
-/* Sparing a block is not worth a wait. After one the device may work on something else. */
-static int take_behind_wait(const struct cm_slow_request *request, bool *ret_idle)
+/* Sparing a block is not worth a wait. */
+static int take_behind_wait(const struct cm_slow_request *request)
 {
 	struct cm_heap *heap = request->heap;
 	uint64_t waits = UINT64_MAX;
 	int err = cm_slow_take(request);
 
-	*ret_idle = false;
 	while (err == -ENOENT && cm_heap_pending_bytes(heap) < waits && is_worth_a_wait(heap)) {
 		waits = cm_heap_pending_bytes(heap);
 		err = wait_for_freed(heap) ? cm_slow_take_unfragmenting(request) : -EBUSY;
@@ -211,39 +208,36 @@ static int take_behind_wait(const struct cm_slow_request *request, bool *ret_idl
 }
 
 /* Polls seldom, and waits once too much is pending. */
-static int reuse_by_event(const struct cm_slow_request *request, bool *ret_idle)
+static int reuse_by_event(const struct cm_slow_request *request)
 {
-	const int err = should_poll(request) ? poll_seldom(request, ret_idle)
+	const int err = should_poll(request) ? poll_seldom(request)
 					     : cm_slow_take_unfragmenting(request);
 
-	return err == -ENOENT && is_worth_a_wait(request->heap)
-		       ? take_behind_wait(request, ret_idle)
-		       : err;
+	return err == -ENOENT && is_worth_a_wait(request->heap) ? take_behind_wait(request) : err;
 }
 
-int cm_slow_reuse(const struct cm_slow_request *request, bool *ret_idle)
+int cm_slow_reuse(const struct cm_slow_request *request)
 {
 	struct cm_heap *heap = request->heap;
 	bool waits, gathers;
 	int err = -ENOENT;
 
-	*ret_idle = false;
 	if (!is_anything_pending(heap))
 		return cm_slow_take_unfragmenting(request);
 	cm_lock_acquire(&heap->cache->event_lock);
 	waits = cm_epoch_is_waited_for_event_locked(heap);
 	gathers = !waits && gathers_event_locked(request);
 	if (!waits && !gathers)
-		err = poll_once_event_locked(request, true, ret_idle);
+		err = poll_once_event_locked(request, true);
 	cm_lock_release(&heap->cache->event_lock);
 	if (waits) {
 		stop_gathering(heap);
-		return reuse_by_event(request, ret_idle);
+		return reuse_by_event(request);
 	}
 	if (err == -ENOENT)
 		err = cm_slow_take_unfragmenting(request);
 	if (err != -ENOENT || gathers || !runs_too_far_ahead(heap))
 		return err;
 	stop_gathering(heap);
-	return take_behind_wait(request, ret_idle);
+	return take_behind_wait(request);
 }

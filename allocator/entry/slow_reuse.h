@@ -11,8 +11,8 @@
 /*
  * Serves the request from freed memory. -ENOENT: none serves; -EAGAIN: the context has gone;
  * -EBUSY: a capture has begun meanwhile, and the caller is outside the gate. May block for the
- * device. *ret_idle: its work has ended, as cm_epoch_quiesces would find now.
+ * device.
  */
-int cm_slow_reuse(const struct cm_slow_request *request, bool *ret_idle);
+int cm_slow_reuse(const struct cm_slow_request *request);
 
 #endif

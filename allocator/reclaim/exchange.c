@@ -136,7 +136,7 @@ static uint32_t take_idle(const struct exchange *exchange, struct cm_pending_rel
 }
 
 /* -EBUSY: outside of the gate. -EAGAIN: the device is busy. */
-static int give_idle_of_shard(const struct exchange *exchange, bool device_is_idle)
+static int give_idle_of_shard(const struct exchange *exchange)
 {
 	struct cm_device *device = exchange->device;
 	struct cm_pending_release *release = device->first->exchanged;
@@ -146,7 +146,7 @@ static int give_idle_of_shard(const struct exchange *exchange, bool device_is_id
 
 	if (!has_idle(exchange))
 		return 0;
-	if (!device_is_idle)
+	if (!cm_epoch_is_idle(device))
 		err = cm_epoch_quiesces(device, CM_PATIENCE_NS);
 	if (err)
 		return err == -EBUSY ? err : -EAGAIN;
@@ -161,22 +161,22 @@ static int give_idle_of_shard(const struct exchange *exchange, bool device_is_id
 }
 
 /* The heap's own shard comes first. The reclaim lock is held. */
-static int give_idle(struct exchange *exchange, bool device_is_idle)
+static int give_idle(struct exchange *exchange)
 {
 	struct cm_device *own = exchange->heap->device, *each;
 	int err;
 
 	exchange->device = own;
-	err = give_idle_of_shard(exchange, device_is_idle);
+	err = give_idle_of_shard(exchange);
 	for (each = own->first; each && !err; each = cm_device_next_shard(each)) {
 		exchange->device = each;
 		if (each != own)
-			err = give_idle_of_shard(exchange, device_is_idle);
+			err = give_idle_of_shard(exchange);
 	}
 	return err;
 }
 
-int cm_exchange(struct cm_heap *heap, uint64_t bytes, bool device_is_idle)
+int cm_exchange(struct cm_heap *heap, uint64_t bytes)
 {
 	struct exchange exchange = {.heap = heap, .bytes = bytes};
 	struct cm_lock *reclaim_lock = &heap->device->first->reclaim_lock;
@@ -188,15 +188,14 @@ int cm_exchange(struct cm_heap *heap, uint64_t bytes, bool device_is_idle)
 	    !cm_epoch_can_ask(cache))
 		return 0;
 	exchange.device = heap->device;
-	if (!device_is_idle && has_idle(&exchange)) {
+	if (!cm_epoch_is_idle(heap->device) && has_idle(&exchange)) {
 		err = cm_epoch_wait_for_device(heap);
 		if (err == -EBUSY)
 			return err;
-		device_is_idle = !err;
 	}
 	if (!cm_lock_try(reclaim_lock))
 		return 0;
-	err = give_idle(&exchange, device_is_idle);
+	err = give_idle(&exchange);
 	cm_lock_release(reclaim_lock);
 	return err == -EBUSY ? err : 0;
 }

@@ -22,10 +22,9 @@ struct cm_heap;
  * A segment of `bytes` is about to be made in the large pool of the heap. Idle segments of all
  * contexts of its device may return. May wait for the device: as long as the last cudaFree would
  * have (cm_epoch_wait_for_device), else for CM_PATIENCE_NS; if it is busy for longer, nothing
- * returns. The gate is entered, and no lock is held. `device_is_idle`: the request has seen that
- * what was submitted before it has ended, so no probe is needed. 0; -EBUSY: a capture is active,
- * and the caller outside of the gate (cm_gate_enter).
+ * returns. The gate is entered, and no lock is held. 0; -EBUSY: a capture is active, and the caller
+ * outside of the gate (cm_gate_enter).
  */
-CM_NODISCARD int cm_exchange(struct cm_heap *heap, uint64_t bytes, bool device_is_idle);
+CM_NODISCARD int cm_exchange(struct cm_heap *heap, uint64_t bytes);
 
 #endif

@@ -133,12 +133,21 @@ static bool begin_wait_for_device_event_locked(struct cm_heap *heap)
 
 int cm_epoch_wait_for_device(struct cm_heap *heap)
 {
-	const bool waits = CM_WITH_LOCK(&heap->cache->event_lock,
-					begin_wait_for_device_event_locked(heap));
+	struct cm_idle idle;
+	bool waits;
 
+	cm_lock_acquire(&heap->cache->event_lock);
+	idle = cm_epoch_begin_idle_event_locked(heap->device);
+	waits = begin_wait_for_device_event_locked(heap);
+	cm_lock_release(&heap->cache->event_lock);
 	if (!waits)
 		return -EAGAIN;
-	return wait_outside(heap) ? 0 : -EBUSY;
+	if (!wait_outside(heap))
+		return -EBUSY;
+	cm_lock_acquire(&heap->cache->event_lock);
+	cm_epoch_end_idle_event_locked(heap->device, idle);
+	cm_lock_release(&heap->cache->event_lock);
+	return 0;
 }
 
 /* The end of the oldest batches that a cudaFree would have waited for. */

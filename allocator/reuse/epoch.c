@@ -88,15 +88,42 @@ bool cm_epoch_close_event_locked(struct cm_heap *heap)
 	return true;
 }
 
+struct cm_idle cm_epoch_begin_idle_event_locked(const struct cm_device *device)
+{
+	return (struct cm_idle){.work = cm_device_work(device),
+				.barriers = device->first->barriers};
+}
+
+void cm_epoch_end_idle_event_locked(struct cm_device *device, struct cm_idle idle)
+{
+	assert(cm_lock_is_held(&device->cache->event_lock));
+	idle.ns = device->cache->ops->now_ns();
+	device->first->idle = idle;
+}
+
+bool cm_epoch_is_idle(struct cm_device *device)
+{
+	const struct cm_idle *idle = &device->first->idle;
+
+	return CM_WITH_LOCK(&device->cache->event_lock,
+			    idle->ns && idle->work == cm_device_work(device) &&
+				    idle->barriers == device->first->barriers &&
+				    device->cache->ops->now_ns() - idle->ns < CM_PATIENCE_NS);
+}
+
 bool cm_epoch_poll_open_event_locked(struct cm_heap *heap)
 {
+	const struct cm_idle idle = cm_epoch_begin_idle_event_locked(heap->device);
+
 	if (!close_epoch(heap, false))
 		return false;
 	(void)cm_batch_ring_poll_event_locked(&heap->epochs);
-	if (cm_batch_ring_is_empty(&heap->epochs))
-		return true;
-	note_closed(heap);
-	return false;
+	if (!cm_batch_ring_is_empty(&heap->epochs)) {
+		note_closed(heap);
+		return false;
+	}
+	cm_epoch_end_idle_event_locked(heap->device, idle);
+	return true;
 }
 
 bool cm_epoch_poll_event_locked(struct cm_heap *heap)
@@ -179,6 +206,7 @@ static bool order_behind_clean(struct cm_heap *heap)
 	    !cm_fence_order_event_locked(&epoch->fence, heap))
 		return false;
 	cm_ordered_add_event_locked(heap, number);
+	heap->device->first->barriers++;
 	epoch->barriers = 1;
 	cm_batch_ring_retire_event_locked(&heap->epochs, number + 1);
 	return true;
@@ -295,13 +323,14 @@ static bool is_on_its_way(struct cm_device *device)
 }
 
 /* False: it could not be recorded, and says nothing. */
-static bool send_probe(struct cm_device *device)
+static bool send_probe(struct cm_device *device, struct cm_idle *ret_idle)
 {
 	struct cm_cache *cache = device->cache;
 	bool sent;
 
 	cm_lock_acquire(&cache->event_lock);
 	cm_fence_fini_event_locked(&device->first->probe);
+	*ret_idle = cm_epoch_begin_idle_event_locked(device);
 	sent = !cm_fence_is_possible(cache) ||
 	       cm_fence_record_probe_event_locked(device, &device->first->probe);
 	device->first->probe_ns = cache->ops->now_ns();
@@ -327,6 +356,7 @@ static int await_probe(struct cm_device *device, uint64_t limit_ns)
 
 int cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns)
 {
+	struct cm_idle idle;
 	bool sent;
 	int err;
 
@@ -335,9 +365,16 @@ int cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns)
 	err = await_probe(device, limit_ns);
 	if (err)
 		return err;
-	sent = send_probe(device);
+	sent = send_probe(device, &idle);
 	err = await_probe(device, limit_ns);
-	return err || (sent && !device->first->probe.broken) ? err : -ETIME;
+	if (err)
+		return err;
+	if (!sent || device->first->probe.broken)
+		return -ETIME;
+	cm_lock_acquire(&device->cache->event_lock);
+	cm_epoch_end_idle_event_locked(device, idle);
+	cm_lock_release(&device->cache->event_lock);
+	return 0;
 }
 
 void cm_epoch_suspend_event_locked(struct cm_cache *cache, struct cm_heap *heap)

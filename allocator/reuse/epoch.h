@@ -31,8 +31,8 @@ bool cm_epoch_close_event_locked(struct cm_heap *heap);
 /* Polls the closed epochs; true if any became ready. */
 bool cm_epoch_poll_event_locked(struct cm_heap *heap);
 
-/* Closes the open epoch and polls. True: all is ready, and all work of the device that was
- * submitted before has ended, as if cm_epoch_quiesces had returned 0. */
+/* Closes the open epoch and polls. True: all is ready, and the device is idle
+ * (cm_epoch_is_idle). */
 bool cm_epoch_poll_open_event_locked(struct cm_heap *heap);
 
 /* Whether a barrier may be laid at present. */
@@ -66,12 +66,23 @@ bool cm_epoch_open_is_clean(struct cm_heap *heap);
 /*
  * 0: all work of the device (cm_fence_record_probe_event_locked) submitted before ends within
  * `limit_ns`; -ETIME: it does not, or that is not known; -EBUSY: a capture is active, and the
- * caller is outside the gate (cm_gate_enter). Cached memory is returned to the driver only after 0:
- * cuMemFree waits for the device, and a program whose kernel never ends would hang in a request
- * that natively has nothing to do with it. Waits only once for the same work. The device's reclaim
- * lock is held. Always 0 if no fence is possible.
+ * caller is outside the gate (cm_gate_enter). Cached memory is returned to the driver only after 0,
+ * or while cm_epoch_is_idle: cuMemFree waits for the device, and a program whose kernel never ends
+ * would hang in a request that natively has nothing to do with it. Waits only once for the same
+ * work. The device's reclaim lock is held. Always 0 if no fence is possible.
  */
 CM_NODISCARD int cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns);
+
+/* Around a fence of the device: the first before it is recorded, the second when it has just been
+ * seen complete. */
+struct cm_idle cm_epoch_begin_idle_event_locked(const struct cm_device *device);
+void cm_epoch_end_idle_event_locked(struct cm_device *device, struct cm_idle idle);
+
+/* Whether the second was called within CM_PATIENCE_NS, and since the first no unbounded work was
+ * submitted and no barrier laid: free memory may return to the driver. All that is ready is idle,
+ * and a call that waits for the device does not hang; work that no hook saw is guarded against by
+ * the age. No driver call. */
+bool cm_epoch_is_idle(struct cm_device *device);
 
 /* The context is suspended: no probe waits for it. Memory does, as its fence stays incomplete. No
  * driver call. */

@@ -190,6 +190,13 @@ struct cm_turns {
 	struct cm_device_row sum; /* (first) of all rows, while they are stopped */
 };
 
+/* A moment at which all work of a device had ended, as a fence has shown. */
+struct cm_idle {
+	uint64_t ns;       /* when the fence was seen complete; 0: none was */
+	uint64_t work;     /* cm_device_work before it was recorded */
+	uint64_t barriers; /* the same, of the device's barriers */
+};
+
 /* Memory that became idle in one span of time and has gone back, see decay.c. */
 struct cm_given {
 	uint64_t span;
@@ -232,6 +239,8 @@ struct cm_device {
 	/* (first) See cm_epoch_quiesces; guarded by the event lock and the reclaim lock. */
 	struct cm_fence probe;
 	uint64_t probe_ns;     /* when it was recorded */
+	struct cm_idle idle;   /* (first) see cm_epoch_is_idle; guarded by the event lock */
+	uint64_t barriers;     /* (first) laid so far; guarded by the event lock */
 	bool reset;            /* accumulated counters were reset: current != allocated - freed */
 	uint64_t batch_bytes;  /* an open epoch of so much is closed, see poll_policy.h */
 	uint64_t poll_bytes;   /* with so much pending any request may poll */

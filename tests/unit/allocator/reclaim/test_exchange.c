@@ -163,6 +163,76 @@ static void behind_another_threads_barrier_a_probe_is_sent(void **state)
 	assert_int_equal(f->driver.called[FAKE_EVENT_WAIT_UNGATED], 0);
 }
 
+/* Two idle segments of another context, one of which goes for a segment of this one. */
+static uint64_t exchange_one_of_two(struct fixture *f)
+{
+	struct cm_heap *heap;
+	uint64_t addr[2];
+	size_t i;
+
+	(void)fixture_add_context(f, 0, &heap);
+	for (i = 0; i < 2; i++)
+		assert_int_equal(fixture_alloc(f, heap, 40 * MIB, &addr[i]), 0);
+	for (i = 0; i < 2; i++)
+		case_put(f, addr[i]);
+	case_settle(f);
+	addr[0] = case_get(f, 30 * MIB);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 40 * MIB);
+	return addr[0];
+}
+
+static void an_idle_device_that_got_no_work_is_not_asked_again(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t records;
+
+	(void)exchange_one_of_two(f);
+	records = f->driver.called[FAKE_EVENT_RECORD];
+	(void)case_get(f, 30 * MIB);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 80 * MIB);
+	assert_int_equal(f->driver.called[FAKE_EVENT_RECORD], records);
+}
+
+/* The driver would wait for it. */
+static void one_that_got_work_is_asked(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t work = case_launch(f, exchange_one_of_two(f), FAKE_FOREVER);
+
+	(void)case_get(f, 30 * MIB);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 40 * MIB);
+	fake_finish(work);
+}
+
+/* Copies are not counted, and may still touch what a barrier has made ready. */
+static void behind_a_barrier_it_is_asked(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr;
+
+	case_put(f, case_get(f, 30 * MIB));
+	addr = case_get(f, 40 * MIB);
+	assert_int_equal(f->driver.called[FAKE_EVENT_WAIT_UNGATED], 0);
+	(void)fake_copy(f->ctx, 1, addr, 40 * MIB, 10 * MS);
+	case_put(f, addr);
+	(void)case_get(f, 50 * MIB);
+	assert_int_equal(case_reserved(f), 50 * MIB);
+	assert_int_equal(f->driver.called[FAKE_CTX_WAIT_EVENT], 1);
+	assert_int_equal(f->driver.called[FAKE_EVENT_WAIT_UNGATED], 1);
+}
+
+/* It may have got work that no hook saw. */
+static void after_a_while_it_is_asked(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t work = fake_copy(f->ctx, 1, exchange_one_of_two(f), 512, FAKE_FOREVER);
+
+	fake_advance(CM_PATIENCE_NS);
+	(void)case_get(f, 30 * MIB);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 40 * MIB);
+	fake_finish(work);
+}
+
 static void nothing_goes_where_the_reserve_was_higher_before(void **state)
 {
 	struct fixture *f = *state;
@@ -341,6 +411,10 @@ int main(void)
 		fixture_case(beside_another_context_a_probe_is_sent),
 		fixture_case(a_kernel_without_end_behind_the_barrier_is_not_waited_for),
 		fixture_case(behind_another_threads_barrier_a_probe_is_sent),
+		fixture_case(an_idle_device_that_got_no_work_is_not_asked_again),
+		fixture_case(one_that_got_work_is_asked),
+		fixture_case(behind_a_barrier_it_is_asked),
+		fixture_case(after_a_while_it_is_asked),
 		fixture_case(nothing_goes_where_the_reserve_was_higher_before),
 		fixture_case(the_smallest_that_is_enough_goes),
 		fixture_case(a_request_that_fails_raises_nothing),

@@ -122,19 +122,6 @@ static void idle_segments_of_all_shards_go_for_a_larger_one(void **state)
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 2 * BLOCK);
 }
 
-/* Meanwhile another thread may have given the device work that never ends, which the driver would
- * wait for. */
-static void behind_a_look_at_other_shards_a_probe_is_sent(void **state)
-{
-	struct fixture *f = *state;
-
-	(void)get_of(f, 0, 512);
-	case_put(f, get_of(f, 1, BLOCK));
-	(void)case_get(f, 2 * BLOCK);
-	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), BLOCK);
-	assert_int_equal(f->driver.called[FAKE_EVENT_RECORD], 2);
-}
-
 static void the_limit_is_one_for_all_shards(void **state)
 {
 	struct cm_policy policy;
@@ -450,7 +437,6 @@ int main(void)
 		cmocka_unit_test(memory_of_all_shards_decays),
 		cmocka_unit_test(memory_of_all_shards_returns_rather_than_a_request_fails),
 		shard_case(idle_segments_of_all_shards_go_for_a_larger_one),
-		shard_case(behind_a_look_at_other_shards_a_probe_is_sent),
 		cmocka_unit_test(the_limit_is_one_for_all_shards),
 		shard_case(a_context_that_ends_takes_its_memory_in_all_shards),
 		shard_case(another_context_of_the_device_keeps_its_memory),
