@@ -34,6 +34,12 @@ static void print_size(const char *name, uint64_t bytes, uint64_t of)
 	(void)putchar('\n');
 }
 
+/* What the process may have of the device, 0: there is no limit. */
+static uint64_t limit_of(const struct cm_snap_device *device)
+{
+	return device->row && !device->outside ? device->row->allowed_bytes : 0;
+}
+
 /* The words of `ls` and `show`, for the same figures. */
 static void print_budget(const struct cm_snap_device *device, const struct cm_figures *figures)
 {
@@ -49,6 +55,8 @@ static void print_budget(const struct cm_snap_device *device, const struct cm_fi
 		print_size("cached", figures->fragmented + figures->releasable, whole);
 	}
 	print_size("reserved from the driver", whole, 0);
+	if (limit_of(device))
+		print_size("limit of the program", limit_of(device), 0);
 	(void)putchar('\n');
 	print_size("requested, of active blocks", figures->requested, 0);
 	print_size("rounding, of active blocks", figures->rounding, 0);
@@ -201,6 +209,16 @@ static void print_place(const struct cm_snapshot *snapshot, uint32_t stack,
 	free(line);
 }
 
+/* With the limit, as memory may be out although the device has plenty of it. */
+static void print_ooms_title(const struct cm_snap_device *device)
+{
+	(void)printf("\n  out of memory");
+	if (limit_of(device))
+		(void)printf("; the program may have %s",
+			     cm_size_format((int64_t)limit_of(device)).text);
+	(void)putchar('\n');
+}
+
 static void print_ooms(const struct cm_history *history, const struct cm_view *view)
 {
 	size_t i, shown = 0;
@@ -212,7 +230,7 @@ static void print_ooms(const struct cm_history *history, const struct cm_view *v
 		if (event->action != CM_ACTION_OOM)
 			continue;
 		if (!shown++)
-			(void)printf("\n  out of memory\n");
+			print_ooms_title(history->device);
 		if (shown > view->rows)
 			continue;
 		unknown = event->addr == CM_FREE_UNKNOWN;
