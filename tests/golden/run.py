@@ -108,6 +108,7 @@ CASES = [
     ('show-two', 'show --dir {good} 5000001 77 -d 1'),
     ('show-both', 'show --dir {all} 5000003 5000006 -d 1'),
     ('show-region-pid', 'show --region {healthy} 77 78 -d 1'),
+    ('show-program', 'show /usr/bin/env'),
     ('show-empty-word', 'show --dir {good} ""'),
     ('memory-stats-device-none', 'memory-stats --dir {good} 5000001 -d 7'),
     ('memory-stats-device-none-json', 'memory-stats --dir {good} 5000001 -d 7 --json'),

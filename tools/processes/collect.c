@@ -158,6 +158,13 @@ static void gather(void *data, const struct cm_find *find)
 		describe_unread(process, find->start);
 }
 
+static bool is_program(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISREG(st.st_mode) && !access(path, X_OK);
+}
+
 static int open_file(const char *path, struct cm_processes *all)
 {
 	struct cm_process *process = add_process(all);
@@ -166,8 +173,15 @@ static int open_file(const char *path, struct cm_processes *all)
 		return cm_fail_memory();
 	(void)snprintf(process->path, sizeof(process->path), "%s", path);
 	process->error = cm_saved_open(path, &process->reader, process->why);
-	if (process->error)
-		return cm_fail(CM_EXIT_TARGET, "%s: %s", path, process->why);
+	if (process->error) {
+		cm_complain("%s: %s", path, process->why);
+		/* As it was started: ./program. */
+		if (is_program(path))
+			cm_advise("a word with a slash names a file; a process is named by its "
+				  "pid, or by a part of its command line such as '%s'",
+				  basename(path));
+		return CM_EXIT_TARGET;
+	}
 	process->pid = process->reader->pid ? process->reader->pid
 					    : (pid_t)process->reader->header.pid;
 	describe_process(process);
