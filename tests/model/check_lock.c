@@ -29,6 +29,7 @@ static int yield_until_stores_are_seen(void)
 #undef CM_LOCK_STREAK
 #define CM_LOCK_STREAK 1u
 #define SETTLING_CALLS 1
+#define HINT           __attribute__((no_sanitize("thread")))
 #include "allocator/base/lock.c" /* NOLINT(bugprone-suspicious-include) */
 /* clang-format on */
 

@@ -372,6 +372,35 @@ static void CM_UNCHECKED one_that_sleeps_for_it_is_let_in(void **state)
 	assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
+/* A quarter of what a thread pauses for while others take the lock in turn. */
+#define STILL_PAUSES 1000u
+
+static void *wait_once(void *arg)
+{
+	uint32_t *pauses = arg;
+
+	take_often(1);
+	*pauses = cm_thread.pauses;
+	return NULL;
+}
+
+/* Its holder is not on a processor. */
+static void CM_UNCHECKED a_lock_that_stands_still_is_soon_slept_for(void **state)
+{
+	uint32_t pauses = 0;
+	pthread_t thread;
+
+	(void)state;
+	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
+	cm_lock_acquire(&lock);
+	assert_int_equal(pthread_create(&thread, NULL, wait_once, &pauses), 0);
+	while (atomic_load(&lock.word) != 2)
+		(void)sched_yield();
+	cm_lock_release(&lock);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_in_range(pauses, 1, STILL_PAUSES);
+}
+
 static void CM_UNCHECKED a_held_lock_is_not_had_by_trying(void **state)
 {
 	(void)state;
@@ -503,6 +532,7 @@ int main(void)
 		cmocka_unit_test(one_thread_at_a_time_and_errno_stays),
 		cmocka_unit_test(another_is_let_in_by_a_holder_that_goes_on),
 		cmocka_unit_test(one_that_sleeps_for_it_is_let_in),
+		cmocka_unit_test(a_lock_that_stands_still_is_soon_slept_for),
 		cmocka_unit_test(a_held_lock_is_not_had_by_trying),
 		cmocka_unit_test(who_takes_it_often_is_favoured_until_another_comes),
 		cmocka_unit_test(a_bias_owner_that_is_inside_has_it_alone),
