@@ -22,7 +22,8 @@ LEGEND = (
      'rather than rivals.'),
     ('a device each', 'every thread has a device of its own. The goal compares their processor time with '
      'that of as many processes of one thread, run at the same time on the same cores: one thread alone '
-     'has the caches and the memory of the whole machine.'),
+     'has the caches and the memory of the whole machine. Two threads of one device are compared so, too: '
+     'where two processes have less than 1.6 times the throughput of one, that is the limit.'),
     ('busy device', 'a card of 80 GiB with a kernel of 10 us behind every request, the next one 12 us '
      'later: what is freed is still in use.'),
 )

@@ -94,6 +94,25 @@ class Parts(unittest.TestCase):
             results.add(workloads.Job('row', workloads.PROCESSES, '', ()), {'cpu_ns': processes})
         self.assertEqual(results.effort('row'), 1.2)
 
+    def test_two_threads_need_not_reach_more_than_two_processes(self):
+        for threads, processes, limit, verdicts in (
+                (120, 110, 1.6, ['met', 'met']), (130, 110, 1.6, ['missed', 'met']),
+                (160, 150, 2 * 100 / 150, ['missed', 'met']), (149, 150, 2 * 100 / 150, ['met', 'met']),
+                (160, 120, 1.6, ['missed', 'missed'])):
+            results = goals.Results()
+            for row, column, ns in (('log-uniform, 1000 live', workloads.OURS, 100),
+                                    ('log-uniform, 1000 live', workloads.UNIT, 20),
+                                    ('log-uniform, 2 threads', workloads.OURS, threads),
+                                    ('log-uniform, 2 threads', workloads.UNIT, 20),
+                                    ('log-uniform, 2 threads', workloads.PROCESSES, processes)):
+                results.add(workloads.Job(row, column, '', ()), {'ns': ns})
+            to_one, to_two = goals.two_thread_goals(results)
+            self.assertAlmostEqual(to_one['least'], limit)
+            self.assertAlmostEqual(to_two['value'], processes / threads)
+            self.assertEqual([to_one['verdict'], to_two['verdict']], verdicts)
+        self.assertEqual([goal['verdict'] for goal in goals.two_thread_goals(goals.Results())],
+                         ['not measured', 'not measured'])
+
     def test_one_missed_limit_of_a_row_is_its_verdict(self):
         row = workloads.Row('row', ('mixed',), most=3, calls=0.2)
         results = goals.Results()

@@ -11,7 +11,7 @@ OURS = 'ours'
 PAGED = 'paged'  # the same library, on pages instead of segments
 # Its preload where the device has nothing to do: a driver that answers at once, as CUB's runtime does.
 IDLE = 'ours on an idle device'
-# Of a row of threads with a device each: as many processes of one thread at the same time.
+# Beside a row of threads: as many processes of one thread at the same time.
 PROCESSES = 'processes'
 # What the library's own free blocks and page map take without all the rest.
 BARE = 'bare'
@@ -41,6 +41,7 @@ class Row:
     plan: str = None
     quick: bool = False
     count: bool = False  # only counts: the same in every repetition, so it is run once
+    processes: bool = False  # is compared with as many processes
 
     def preload_of(self, column):
         """What column's preload is wanted: a plan and a busy device need the whole simulator."""
@@ -68,14 +69,14 @@ ROWS = (
     Row('1 000 free blocks', ('flat:1000',), rivals=(BARE,)),
     Row('10 000 free blocks', ('flat:10000',), rivals=(BARE,)),
     Row('100 000 free blocks', ('flat:100000',), rivals=(BARE,), quick=True),
-    Row('log-uniform, 2 threads', ('mixed',), threads=2, rivals=ALL, most=7, quick=True),
+    Row('log-uniform, 2 threads', ('mixed',), threads=2, rivals=ALL, most=7, quick=True, processes=True),
     Row('log-uniform, 4 threads', ('mixed',), threads=4, rivals=('cub-8x', 'glibc', 'mimalloc')),
     Row('log-uniform, 8 threads', ('mixed',), threads=8, rivals=('cub-8x', 'glibc', 'mimalloc')),
     Row('log-uniform, 16 threads', ('mixed',), threads=16, rivals=('cub-8x', 'glibc', 'mimalloc')),
     Row('  2 threads, remote frees', ('-r', 'mixed'), threads=2, rivals=('cub-8x', 'glibc', 'mimalloc'),
         quick=True),
-    Row('  2 threads, a device each', ('-d', 'mixed'), threads=2),
-    Row('  8 threads, a device each', ('-d', 'mixed'), threads=8, quick=True),
+    Row('  2 threads, a device each', ('-d', 'mixed'), threads=2, processes=True),
+    Row('  8 threads, a device each', ('-d', 'mixed'), threads=8, quick=True, processes=True),
     Row('planned driver latencies', ('mixed',), plan=f'{PLAN},{LATENCIES}', rivals=('driver',),
         quick=True),
     Row('busy device, log-uniform', ('-b', 'mixed'), plan=BUSY, rivals=('cub-8x',), calls=0.05,
@@ -135,9 +136,8 @@ def row_jobs(row, preloads, share):
                      allocator_of(column), workload)
         yield Job(row.name, column, 'bench', arguments, preloads[row.preload_of(column)], row.plan,
                   row.conf if column == OURS else None, row.threads, row.count)
-    if '-d' in row.what:
-        yield Job(row.name, PROCESSES, 'bench',
-                  ('-s', shares(row, OURS, share), allocator_of(OURS), row.what[-1]),
+    if row.processes:
+        yield Job(row.name, PROCESSES, 'bench', ('-s', share, allocator_of(OURS), row.what[-1]),
                   preloads[row.preload_of(OURS)], row.plan, row.conf, processes=row.threads)
 
 
