@@ -174,19 +174,19 @@ static void relax_for(int rest)
 #define HINT
 #endif
 
-static HINT uint32_t takes_of(const struct cm_lock *lock)
+static HINT uint8_t takes_of(const struct cm_lock *lock)
 {
 	return atomic_load_explicit(&lock->takes, memory_order_relaxed);
 }
 
 static HINT void note_take(struct cm_lock *lock)
 {
-	atomic_store_explicit(&lock->takes, takes_of(lock) + 1, memory_order_relaxed);
+	atomic_store_explicit(&lock->takes, (uint8_t)(takes_of(lock) + 1), memory_order_relaxed);
 }
 
 static CM_NOINLINE void wait_for_word(struct cm_lock *lock)
 {
-	uint32_t seen = takes_of(lock), takes;
+	uint8_t seen = takes_of(lock), takes;
 	int look, still = 0, rest = FIRST_REST;
 
 	for (look = 0; look < LOOKS && still < STILL_LOOKS; look++) {

@@ -36,10 +36,13 @@ struct CM_CAPABILITY("lock") cm_lock {
 	_Atomic uint32_t flag[CM_LOCK_FLAGS]; /* 1: its thread is inside, or tries; a futex */
 	_Atomic uint32_t word;                /* 0 free, 1 held, 2 held and somebody waits */
 	_Atomic uint32_t bias_owner; /* a thread's id, 0: none; changed by the holder of the word */
-	_Atomic uint32_t takes;      /* how often the word was taken; changed by its holder */
 
 	uint8_t rank; /* enum cm_lock_rank; with the row set before the lock is shared */
 	uint8_t row;
+
+	/* How often the word was taken, modulo 256: there is room for no more, as a lock shares a
+	 * cache line with what it guards. Changed by its holder. */
+	_Atomic uint8_t takes;
 
 	/* Guarded by the lock. */
 	bool by_word;  /* how the holder came in */
