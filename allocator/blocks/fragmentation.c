@@ -159,16 +159,19 @@ static bool spares_pages(struct cm_heap *heap, const struct cm_block *block, uin
 	       cm_fragmentation_packs_pages_locked(heap);
 }
 
-static uint64_t room_of(const struct cm_heap *heap)
+/* What the card has left, times the part of the card that it is. */
+static uint64_t weighted_room(const struct cm_heap *heap)
 {
 	const uint64_t card = card_bytes(heap), reserved = cm_device_reserved_locked(heap->device);
+	const uint64_t room = card > reserved ? card - reserved : 0;
 
-	return card > reserved ? card - reserved : 0;
+	/* In parts of 1/1024, as the product of two sizes may not fit 64 bits. */
+	return room ? (room << 10) / card * (room >> 10) : 0;
 }
 
 uint32_t cm_fragmentation_handle_pages_locked(const struct cm_heap *heap, uint64_t size)
 {
-	return cm_paged_handle_pages(cm_paged_pages_of(size), room_of(heap));
+	return cm_paged_handle_pages(cm_paged_pages_of(size), weighted_room(heap));
 }
 
 /* The handle on both sides of an address in a run; count 0: there is none. */
@@ -199,7 +202,7 @@ struct cm_paged_span cm_fragmentation_divided_locked(const struct cm_heap *heap,
 	pages = handle_across(paged, run, block->addr + size);
 	if (cm_paged_addr_of(paged, pages.first) < block->addr ||
 	    cm_paged_addr_of(paged, pages.first + pages.count) > block->addr + block->size ||
-	    pages.count <= cm_paged_divided_pages(cm_paged_pages_of(size), room_of(heap)))
+	    pages.count <= cm_paged_divided_pages(cm_paged_pages_of(size), weighted_room(heap)))
 		pages.count = 0;
 	return pages;
 }

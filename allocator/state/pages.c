@@ -7,13 +7,10 @@
  * docs/decisions/pages.md.
  */
 #define HANDLES_MOST 8   /* of a request */
-#define SINGLE_MOST  64  /* pages of a request that gets a handle for each */
-#define DIVIDED_MOST 128 /* what the end of a request may divide is at most such a part of it */
-/* Fewer and larger ones, if the room lets that: 4 pages for every 4 GiB of it, which is 1/512. Of
- * those that are divided, for every 2 GiB: 1/256. */
-#define ROOM_PAGES   4
-#define ROOM_NEW     (UINT64_C(512) * ROOM_PAGES * CM_PAGED_PAGE)
-#define ROOM_DIVIDED (UINT64_C(256) * ROOM_PAGES * CM_PAGED_PAGE)
+#define DIVIDED_MOST 128 /* what the end of a request may divide is such a part of it, or less */
+/* Fewer and larger ones, if the card has room: such a part of the room. */
+#define ROOM_NEW     192
+#define ROOM_DIVIDED 128
 
 void cm_paged_note_use_locked(struct cm_paged *paged, uint64_t addr, uint64_t bytes, uint64_t tick)
 {
@@ -24,23 +21,23 @@ void cm_paged_note_use_locked(struct cm_paged *paged, uint64_t addr, uint64_t by
 		paged->page[at].tick = tick;
 }
 
-/* One of so many handles of a request, or more of it: ROOM_PAGES for so many steps of room. */
-static uint32_t share_of(uint32_t pages, uint32_t handles, uint64_t steps)
+/* A part of the request, or of the room if that is more. */
+static uint32_t part_of(uint32_t pages, uint32_t parts, uint64_t room, uint32_t room_parts)
 {
-	const uint32_t least = (pages + handles - 1) / handles;
-	const uint64_t share = steps * ROOM_PAGES;
+	const uint32_t least = (pages + parts - 1) / parts;
+	const uint64_t share = room / CM_PAGED_PAGE / room_parts;
 
-	return share < least ? least : share < pages ? (uint32_t)share : pages;
+	return share > least ? (uint32_t)share : least;
 }
 
 uint32_t cm_paged_handle_pages(uint32_t pages, uint64_t room)
 {
-	return share_of(pages, pages > SINGLE_MOST ? HANDLES_MOST : SINGLE_MOST, room / ROOM_NEW);
+	return part_of(pages, HANDLES_MOST, room, ROOM_NEW);
 }
 
 uint32_t cm_paged_divided_pages(uint32_t pages, uint64_t room)
 {
-	return share_of(pages, DIVIDED_MOST, room / ROOM_DIVIDED);
+	return part_of(pages, DIVIDED_MOST, room, ROOM_DIVIDED);
 }
 
 struct cm_paged_span cm_paged_whole_handles_locked(const struct cm_paged *paged,

@@ -91,8 +91,9 @@ struct cm_paged_span cm_paged_whole_handles_locked(const struct cm_paged *paged,
 						   const struct cm_segment *run, uint64_t from,
 						   uint64_t end);
 
-/* Of a card that has `room` bytes left: the most pages of a handle that is created for a request of
- * so many, and of one that it may divide. */
+/* The most pages of a handle that is created for a request of so many, and of one that it may
+ * divide. `room`: bytes that the card has left, times the part of the card that they are. So
+ * handles become smaller sooner than the room does. */
 uint32_t cm_paged_handle_pages(uint32_t pages, uint64_t room);
 uint32_t cm_paged_divided_pages(uint32_t pages, uint64_t room);
 
