@@ -18,6 +18,12 @@
 #define PIN_LEAST 5 /* that share: 1/5 of the room above the peak at first, */
 #define PIN_MOST  2 /* and 1/2 of it once as much has returned in exchange as is reserved, */
 #define PIN_STEPS UINT64_C(16) /* in so many steps */
+/* While blocks grow and 1/10 is reserved, idle segments of at least 1/WHOLE_SHARE of the card are
+ * not split. Blocks grow if the largest segment has doubled in the last third of all requests: not
+ * more than 1/GROW_SPAN of those before ago. */
+#define GROW_TENTHS 1
+#define WHOLE_SHARE 64
+#define GROW_SPAN   2
 /* If segments of 20 MiB would pin over 1/TAIL_SHARE of the room, segments hold a whole number of
  * blocks, and leave at most 1/UNUSED_SHARE unused. */
 #define TAIL_SHARE   256
@@ -62,16 +68,31 @@ static bool is_share(const struct cm_heap *heap, uint64_t bytes, uint32_t tenths
 	return bytes >= card_bytes(heap) / 10 * tenths;
 }
 
+void cm_fragmentation_note_segment_locked(struct cm_heap *heap, uint64_t bytes)
+{
+	if (bytes / 2 < heap->large_segment)
+		return;
+	heap->doubled_at = heap->large_segment ? cm_poll_policy_requests(heap) : 0;
+	heap->large_segment = bytes;
+}
+
+static bool blocks_grow(const struct cm_heap *heap)
+{
+	return cm_poll_policy_requests(heap) - heap->doubled_at < heap->doubled_at / GROW_SPAN;
+}
+
 static bool card_fills_up(const struct cm_heap *heap)
 {
 	const struct cm_cache *cache = heap->cache;
+	const uint64_t reserved = cm_device_reserved_locked(heap->device);
 
 	/* An old driver can only be waited for without a limit. */
 	if (!cache->policy.exchange || !(heap->can & CM_CAN_CTX_EVENTS))
 		return false;
 	if (cm_paged_serves(heap))
-		return is_share(heap, cm_device_reserved_locked(heap->device), PACK_TENTHS);
-	return cache->plain && is_share(heap, cm_device_reserved_locked(heap->device), FILL_TENTHS);
+		return is_share(heap, reserved, PACK_TENTHS);
+	return cache->plain &&
+	       is_share(heap, reserved, blocks_grow(heap) ? GROW_TENTHS : FILL_TENTHS);
 }
 
 void cm_fragmentation_set_merging_locked(struct cm_heap *heap)
@@ -276,7 +297,8 @@ static bool spares_segment(const struct cm_heap *heap, const struct cm_block *bl
 	if (!heap->card_fills_up || cm_block_is_split(block) ||
 	    block->size <= (size + CM_SEGMENT_GRAIN - 1) / CM_SEGMENT_GRAIN * CM_SEGMENT_GRAIN)
 		return false;
-	return pins_too_much(heap, size, block->size - size);
+	return (blocks_grow(heap) && block->size >= card_bytes(heap) / WHOLE_SHARE) ||
+	       pins_too_much(heap, size, block->size - size);
 }
 
 /* Whether the policy spares the free block, although it fits `size` bytes. */

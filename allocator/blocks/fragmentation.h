@@ -8,6 +8,10 @@
  * (exchange.h). A segment for several blocks that would pin much is made as large as a whole number
  * of these blocks.
  *
+ * A program whose blocks grow, as a vector to whose end is added, needs in the end one block of
+ * all that is left. So while the largest segment doubles within the last third of all requests, an
+ * idle segment that is large for the card is not split, whatever it would pin.
+ *
  * With pages, free pages stay where they are until the card fills up, since a page that is moved is
  * soon needed again in its old place. Then they are moved to where pages are missing, and a block
  * is spared if the request would touch more whole pages of it than necessary. The request gets
@@ -36,6 +40,10 @@
  * poll_policy.h, and sets heap->watches_splits: card_fills_up, or it has pages. Only heaps with
  * card_fills_up spare blocks. */
 void cm_fragmentation_note_reserved_locked(struct cm_heap *heap);
+
+/* The heap's large pool got a segment of `bytes` from the driver. Comes before the function above,
+ * with the device's lock held. */
+void cm_fragmentation_note_segment_locked(struct cm_heap *heap, uint64_t bytes);
 
 /* Sets when the small pool's blocks merge, by what the function above has found. */
 void cm_fragmentation_set_merging_locked(struct cm_heap *heap);

@@ -155,6 +155,8 @@ static void count_new_segment(struct cm_heap *heap, const struct cm_segment *seg
 	cm_device_note_locked(device, CM_ACTION_SEGMENT_ALLOC, pool, heap->index, segment->stack,
 			      segment->tick, segment->addr, segment->size);
 	cm_counters_end(device->row);
+	if (pool == CM_POOL_LARGE)
+		cm_fragmentation_note_segment_locked(heap, segment->size);
 	cm_fragmentation_note_reserved_locked(heap);
 }
 

@@ -239,7 +239,7 @@ static void open_heap(struct cm_heap *heap, struct cm_heap *first,
 	heap->merges_late = heap->may_be_apart = false;
 	cm_fragmentation_set_merging_locked(heap);
 	heap->rest_most = cm_paged_serves(heap) ? 0 : CM_SMALL_MAX;
-	heap->spared_at = 0;
+	heap->spared_at = heap->large_segment = 0;
 	cm_poll_policy_init_locked(heap);
 	heap->misses = heap->lags = 0;
 	memset(heap->row, 0, sizeof(*heap->row));

@@ -153,12 +153,14 @@ struct cm_heap {
 	struct cm_bins bins[CM_POOL_COUNT];
 	uint32_t pinned[CM_HOST_KINDS][CM_PINNED_CLASSES]; /* ready, the youngest first */
 	uint32_t searches[CM_POOL_COUNT]; /* requests, the clock of a free block's age */
-	uint64_t polled_bytes; /* pending at a poll that found nothing ready, see poll_policy.h */
-	uint32_t last_poll;    /* at this request, of both pools */
-	uint32_t misses;       /* requests in a row that no ready block served: slow_path.c */
-	uint64_t polled_ns;    /* when one of them last polled */
-	uint32_t lags;         /* polls in a row whose events were not complete, or not queried */
-	int32_t quick_polls;   /* how many in a row came soon after the one before */
+	uint64_t polled_bytes;  /* pending at a poll that found nothing ready, see poll_policy.h */
+	uint32_t last_poll;     /* at this request, of both pools */
+	uint32_t misses;        /* requests in a row that no ready block served: slow_path.c */
+	uint64_t polled_ns;     /* when one of them last polled */
+	uint32_t lags;          /* polls in a row whose events were not complete, or not queried */
+	int32_t quick_polls;    /* how many in a row came soon after the one before */
+	uint64_t large_segment; /* the heap's largest when that had last doubled, */
+	uint32_t doubled_at;    /* at this request, of both pools: see fragmentation.h */
 
 	struct cm_batch_ring epochs;
 	/* The fences of barriers: what is allocated behind the last one may not be idle. A batch

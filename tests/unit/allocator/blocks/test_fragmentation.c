@@ -150,6 +150,49 @@ static void an_idle_segment_is_not_cut_for_a_small_part_of_it(void **state)
 	}
 }
 
+static void use_small(struct fixture *f, uint32_t times)
+{
+	while (times--)
+		case_put(f, case_get(f, 512));
+}
+
+static void an_idle_segment_stays_whole_while_blocks_grow(void **state)
+{
+	static const struct {
+		uint64_t card, idle, large;
+		uint32_t before, after; /* small requests, and the large one between them */
+		uint64_t bytes, reserved;
+	} cases[] = {
+		/* It goes, and the request gets a segment of its own. */
+		{2048, 100, 220, 24, 0, 30, 252},
+		/* It was long ago that the largest doubled. */
+		{2048, 100, 220, 24, 24, 30, 322},
+		/* It has not doubled. */
+		{2048, 120, 220, 24, 0, 30, 342},
+		/* The card has room, or the idle one is small for it. */
+		{4096, 100, 220, 24, 0, 30, 322},
+		{2048, 30, 220, 24, 0, 10, 252},
+	};
+	struct fixture *f;
+	uint64_t idle;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		f = open_card(cases[i].card * MIB);
+		idle = case_get(f, cases[i].idle * MIB);
+		use_small(f, cases[i].before);
+		(void)case_get(f, cases[i].large * MIB);
+		use_small(f, cases[i].after);
+		case_put(f, idle);
+		case_settle(f);
+		(void)case_get(f, cases[i].bytes * MIB);
+		if (case_reserved(f) != cases[i].reserved * MIB)
+			fail_msg("case %zu: %llu bytes", i, (unsigned long long)case_reserved(f));
+		case_close(f);
+	}
+}
+
 static void what_fits_its_segment_is_served_from_it(void **state)
 {
 	struct fixture *f = *state;
@@ -349,6 +392,7 @@ int main(void)
 		cmocka_unit_test(all_small_blocks_merge_when_a_card_fills_up),
 		cmocka_unit_test(more_small_blocks_than_a_moment_allows_merge_when_nothing_fits),
 		cmocka_unit_test(an_idle_segment_is_not_cut_for_a_small_part_of_it),
+		cmocka_unit_test(an_idle_segment_stays_whole_while_blocks_grow),
 		card_case(what_fits_its_segment_is_served_from_it),
 		card_case(a_piece_beside_one_in_use_is_cut),
 		cmocka_unit_test(segments_for_several_blocks_are_made_to_measure),
