@@ -201,18 +201,6 @@ CM_ALWAYS_INLINE void cm_bins_remove(struct cm_bins *bins, uint32_t index)
 		cm_bins_unmark(bins, bin);
 }
 
-/* Takes out the first block of a bin. */
-CM_ALWAYS_INLINE void cm_bins_pop(struct cm_bins *bins, uint32_t bin, uint32_t index)
-{
-	const uint32_t next = bins->block[index].link_next;
-
-	bins->head[bin] = next;
-	if (next)
-		bins->block[next].link_prev = 0;
-	else
-		cm_bins_unmark(bins, bin);
-}
-
 /* The first block of at least `size` bytes among the first `steps` blocks of a bin; 0: none. */
 CM_ALWAYS_INLINE uint32_t cm_bins_look(const struct cm_bins *bins, uint32_t bin, uint64_t size,
 				       uint32_t steps)
@@ -238,6 +226,18 @@ CM_ALWAYS_INLINE struct cm_bins_found cm_bins_at(const struct cm_bins *bins, uin
 						 uint32_t bin)
 {
 	return (struct cm_bins_found){&bins->block[index], index, bin};
+}
+
+/* Takes out a block that was found as the first one of `bin`. */
+CM_ALWAYS_INLINE void cm_bins_pop(struct cm_bins *bins, struct cm_bins_found found)
+{
+	const uint32_t next = found.block->link_next;
+
+	bins->head[found.bin] = next;
+	if (next)
+		bins->block[next].link_prev = 0;
+	else
+		cm_bins_unmark(bins, found.bin);
 }
 
 /* cm_bins_find for sizes whose own bin holds smaller blocks, too. */

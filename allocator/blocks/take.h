@@ -200,7 +200,7 @@ CM_ALWAYS_INLINE int cm_take_found(struct cm_heap *heap, struct cm_device *devic
 		rest_size = 0;
 	/* Each block that is found in the small pool is the first one. */
 	if (found.bin || (pool == CM_POOL_SMALL && usual))
-		cm_bins_pop(&heap->bins[pool], found.bin, found.index);
+		cm_bins_pop(&heap->bins[pool], found);
 	else
 		cm_bins_remove(&heap->bins[pool], found.index);
 	*ret_addr = cm_take_allocate(heap, device, pool, found.block, found.index, size, bytes,
