@@ -228,6 +228,8 @@ struct cm_device {
 	/* The ranges of its contexts' pages, NULL: none is reserved. */
 	struct cm_paged *paged[CM_POOL_COUNT];
 	bool has_forgotten; /* pages whose context is gone: they are mapped, and in no run */
+	bool reset;         /* accumulated counters were reset: current != allocated - freed */
+	_Atomic bool unreclaimed;      /* there may be work for cm_release_unreclaimed */
 	_Atomic uint32_t giving_pages; /* threads that return idle pages; lowered once these are
 					* returned and counted in `returns` */
 	struct cm_cache *cache;
@@ -240,14 +242,13 @@ struct cm_device {
 	struct cm_pending_release exchanged[CM_EXCHANGE_MAX]; /* guarded by the reclaim lock */
 	/* (first) See cm_epoch_quiesces; guarded by the event lock and the reclaim lock. */
 	struct cm_fence probe;
-	uint64_t probe_ns;     /* when it was recorded */
-	struct cm_idle idle;   /* (first) see cm_epoch_is_idle; guarded by the event lock */
-	uint64_t barriers;     /* (first) laid so far; guarded by the event lock */
-	bool reset;            /* accumulated counters were reset: current != allocated - freed */
-	uint64_t batch_bytes;  /* an open epoch of so much is closed, see poll_policy.h */
-	uint64_t poll_bytes;   /* with so much pending any request may poll */
-	uint64_t gather_bytes; /* may be pending without a poll, as the card has room */
-	_Atomic uint64_t reserved;      /* (first) by all shards */
+	uint64_t probe_ns;         /* when it was recorded */
+	struct cm_idle idle;       /* (first) see cm_epoch_is_idle; guarded by the event lock */
+	uint64_t barriers;         /* (first) laid so far; guarded by the event lock */
+	uint64_t batch_bytes;      /* an open epoch of so much is closed, see poll_policy.h */
+	uint64_t poll_bytes;       /* with so much pending any request may poll */
+	uint64_t gather_bytes;     /* may be pending without a poll, as the card has room */
+	_Atomic uint64_t reserved; /* (first) by all shards */
 	_Atomic uint64_t most_reserved; /* (first) with a large segment; see exchange.h */
 	uint64_t refused_at; /* reserved plus the request when the driver refused; 0: it has not */
 	uint64_t decay_tick; /* the clock's ticks at decay_ns, to tell how fast it goes */
@@ -258,7 +259,6 @@ struct cm_device {
 	_Atomic uint64_t taken_bytes; /* (first) from the driver, see limit.h; at least the counters
 				       * of reserved and uncached memory */
 	_Atomic uint64_t failed_size; /* of the last request that failed for lack of memory */
-	_Atomic bool unreclaimed;     /* there may be work for cm_release_unreclaimed */
 	struct cm_reach
 		reach[CM_DEVICES_MAX]; /* (first) of its memory, by the other device's row */
 	/* (first) The first one counts. Alone in its cache line, since every launch writes it. */
