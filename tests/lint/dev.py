@@ -1,9 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The verbs of ./dev: each is in its help and is called; ./dev clean removes what others configure."""
+"""The verbs of ./dev: each is in its help and is called, and does nothing but answer when it is asked
+for help; ./dev clean removes what others configure."""
 
+import pathlib
 import re
+import shutil
+import subprocess
 import sys
+import tempfile
 
 import tree
 
@@ -35,10 +40,25 @@ def verb_complaints_of(script):
         yield 1, f'{name} is no verb'
 
 
+def question_complaints_of(script):
+    """In a folder of their own, so that a verb that begins all the same harms nothing."""
+    called = re.search(r'^([a-z-]+(?: \| [a-z-]+)+)\)$', script, re.MULTILINE)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = pathlib.Path(folder, 'dev')
+        shutil.copy(tree.ROOT / 'dev', copy)
+        (copy.parent / 'tests').symlink_to(tree.ROOT / 'tests')
+        for verb in called[1].split(' | ') if called else []:
+            run = subprocess.run([copy, verb, '--help'], capture_output=True, text=True,
+                                 check=False, timeout=60)
+            if run.returncode or not run.stdout.startswith('usage:'):
+                yield 1, f'{verb} --help is no question'
+
+
 def main():
     script = tree.text('dev')
     return tree.report([f'dev:{line}: {what}'
-                        for line, what in (*complaints_of(script), *verb_complaints_of(script))])
+                        for line, what in (*complaints_of(script), *verb_complaints_of(script),
+                                           *question_complaints_of(script))])
 
 
 if __name__ == '__main__':
