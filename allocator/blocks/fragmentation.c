@@ -19,8 +19,8 @@
 #define PIN_MOST  2 /* and 1/2 of it once as much has returned in exchange as is reserved, */
 #define PIN_STEPS UINT64_C(16) /* in so many steps */
 /* While blocks grow and 1/10 is reserved, idle segments of at least 1/WHOLE_SHARE of the card are
- * not split. Blocks grow if the largest segment has doubled in the last third of all requests: not
- * more than 1/GROW_SPAN of those before ago. */
+ * not split. Blocks grow if the largest segment has doubled in the last third of all requests: if
+ * fewer than 1/GROW_SPAN of as many requests have come since as before. */
 #define GROW_TENTHS 1
 #define WHOLE_SHARE 64
 #define GROW_SPAN   2
