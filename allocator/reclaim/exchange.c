@@ -188,7 +188,7 @@ int cm_exchange(struct cm_heap *heap, uint64_t bytes)
 	    !cm_epoch_can_ask(cache))
 		return 0;
 	exchange.device = heap->device;
-	if (!cm_epoch_is_idle(heap->device) && has_idle(&exchange)) {
+	if (has_idle(&exchange) && !cm_epoch_is_idle(heap->device)) {
 		err = cm_epoch_wait_for_device(heap);
 		if (err == -EBUSY)
 			return err;
