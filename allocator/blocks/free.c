@@ -306,9 +306,11 @@ bool cm_heap_free_locked(struct cm_heap *heap, uint32_t index)
 	struct cm_cache *cache = heap->cache;
 	const struct cm_segment *segment = &cache->segment[cache->block[index].segment];
 	/* The driver frees pages without waiting for the device, and everything without waiting for
-	 * work of other devices: that waits for its epoch here. */
-	const bool waits = cm_heap_recycles(heap, segment) || segment->flags & CM_SEGMENT_PAGED ||
-			   cm_device_is_reached(heap->device);
+	 * work of other devices: that waits for its epoch here. What was merely passed on goes
+	 * back at once, as natively: no request would look for it later. */
+	const bool waits = !(segment->flags & CM_SEGMENT_DIRECT) &&
+			   (cm_heap_recycles(heap, segment) || segment->flags & CM_SEGMENT_PAGED ||
+			    cm_device_is_reached(heap->device));
 
 	cm_free_block(heap, heap->device, cm_thread.id, &cache->block[index], index,
 		      cm_segment_pool(segment), waits, false);

@@ -124,8 +124,8 @@ CM_ALWAYS_INLINE bool cm_free_usual(struct cm_heap *heap, uint32_t self, uint64_
 
 /*
  * Frees the block in use that starts at the address, if there is one; takes the device's lock. It
- * becomes PENDING and joins the open epoch; or FREE at once, if its segment is not recycled and the
- * driver will wait for all work that can reach it when it frees the segment.
+ * becomes PENDING and joins the open epoch; or FREE at once, if its segment is DIRECT, or is not
+ * recycled and the driver will wait for all work that can reach it when it frees the segment.
  */
 struct cm_freed cm_device_free(struct cm_device *device, uint64_t addr);
 

@@ -187,7 +187,66 @@ static void play_peer_copy(void)
 	}
 }
 
+/* Natively memory goes back to the driver when it is freed, and device 0 alone is waited for: the
+ * copies of device 1 break where their memory is gone. */
+static void free_natively(CUcontext first, CUcontext second, CUdeviceptr to)
+{
+	CUdeviceptr block;
+	int i;
+
+	OK(cuCtxSetCurrent(first));
+	for (i = 0; i < 100; i++) {
+		block = cm_get(8 * MIB);
+		OK(cuMemFree_v2(block));
+	}
+	CM_MUST(cudasim_used_bytes(0) == 2 * MIB);
+	block = cm_get(8 * MIB);
+	OK(cuCtxSetCurrent(second));
+	OK(cuMemcpyPeerAsync(to, second, block, first, MIB, NULL));
+	OK(cuCtxSetCurrent(first));
+	OK(cuMemFree_v2(block));
+	CM_MUST(cudasim_used_bytes(0) == 2 * MIB);
+	OK(cuCtxSetCurrent(second));
+	CM_MUST(cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static void open_pair(CUcontext *first, CUcontext *second, CUdeviceptr *to)
+{
+	*second = cm_open(1);
+	*to = cm_get(MIB);
+	*first = cm_open(0);
+	(void)cm_get(MIB);
+}
+
+/* Not even the first copy is under way any more. */
+static void play_native_free_behind_a_copy(void)
+{
+	CUcontext first, second;
+	CUdeviceptr to, from;
+
+	open_pair(&first, &second, &to);
+	from = cm_get(MIB);
+	OK(cuCtxSetCurrent(second));
+	OK(cuMemcpyPeerAsync(to, second, from, first, MIB, NULL));
+	OK(cuCtxSynchronize());
+	OK(cuMemFree_v2(from));
+	free_natively(first, second, to);
+}
+
+static void play_native_free_for_peers(void)
+{
+	CUcontext first, second;
+	CUdeviceptr to;
+
+	open_pair(&first, &second, &to);
+	OK(cuCtxSetCurrent(second));
+	OK(cuCtxEnablePeerAccess(first, 0));
+	free_natively(first, second, to);
+}
+
 static const struct cm_role roles[] = {
+	{"native_free_behind_a_copy", play_native_free_behind_a_copy},
+	{"native_free_for_peers", play_native_free_for_peers},
 	{"peers", play_peers},
 	{"peers_first", play_peers_first},
 	{"peers_in_a_capture", play_peers_in_a_capture},
@@ -208,10 +267,21 @@ CM_PLAY(pages_are_open_to_who_asks_meanwhile, "peers_asked_twice", "expandable_s
 CM_PLAY(pages_stay_open_to_a_peer, "pages_stay_open", "expandable_segments:True",
 	"CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(a_copy_between_devices_is_safe, "peer_copy", "CUDASIM=devices:2")
+CM_PLAY(a_native_free_is_native_behind_a_copy, "native_free_behind_a_copy", NULL,
+	"CUDASIM=devices:2")
+CM_PLAY(so_it_is_behind_a_copy_in_stats_mode, "native_free_behind_a_copy", "mode:stats",
+	"CUDASIM=devices:2")
+CM_PLAY(a_native_free_is_native_for_peers, "native_free_for_peers", NULL, "CUDASIM=devices:2")
+CM_PLAY(so_it_is_for_peers_in_stats_mode, "native_free_for_peers", "mode:stats",
+	"CUDASIM=devices:2")
 
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+		CM_PLAY_TEST(a_native_free_is_native_behind_a_copy),
+		CM_PLAY_TEST(so_it_is_behind_a_copy_in_stats_mode),
+		CM_PLAY_TEST(a_native_free_is_native_for_peers),
+		CM_PLAY_TEST(so_it_is_for_peers_in_stats_mode),
 		CM_PLAY_TEST(work_of_a_peer_holds_a_block_back),
 		CM_PLAY_TEST(memory_is_reached_by_who_was_let_in_before),
 		CM_PLAY_TEST(a_capture_keeps_no_peer_out),
