@@ -1,11 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Every lint, one after the other: lint.sh BUILD CLANG_BUILD SCAN_BUILD. A failed one does not stop the rest.
+# Every lint, one after the other: lint.sh BUILD CLANG_BUILD. A failed one does not stop the rest.
 set -u
 cd "$(dirname "$0")/../.." || exit
 build=$1
 clang_build=$2
-scan_build=$3
 passed=0
 failed=0
 
@@ -59,13 +58,6 @@ clang_builds()
 	ninja -k 0 -C "$clang_build"
 }
 
-# The library and the tool. What is compiled already would not be looked at again.
-scanned()
-{
-	ninja -C "$scan_build" -t clean &&
-		scan-build-14 --status-bugs -o "$scan_build/found" ninja -C "$scan_build"
-}
-
 # The suite holds the house's own rules: text, layers, headers, exports, documentation.
 lint 'suite lint' meson test -C "$build" --no-rebuild --print-errorlogs --suite lint
 lint clang-format formatted
@@ -74,6 +66,5 @@ lint shellcheck shell
 lint cppcheck check_c
 lint 'build with clang' clang_builds
 lint clang-tidy tidy
-lint scan-build scanned
 printf '%s lints passed, %s failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]
