@@ -2,6 +2,7 @@
 /* Processes that say anything of what they hold: nothing of it may add up to nonsense. */
 #include "stats/peers.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -10,10 +11,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "stats/command_channel.h"
 #include "stats/region.h"
 #include "tests/unit/cmocka_all.h"
 
 static const uint8_t uuid[16] = {1, 2, 3};
+static uint64_t gives; /* what a process that is started now answers */
 
 /* A region's device row. */
 struct claim {
@@ -28,6 +31,22 @@ struct process {
 	int ready; /* to read: its region is there */
 	int go;    /* to write: it ends */
 };
+
+/* Until there is something to read from `go`. */
+static void answer(struct cm_channel *channel, int go)
+{
+	struct pollfd over = {.fd = go, .events = POLLIN};
+	struct cm_command command;
+
+	while (!poll(&over, 1, 0)) {
+		if (cm_channel_take(channel, &command)) {
+			command.result[0] = gives;
+			(void)cm_channel_answer(channel, &command);
+		} else {
+			cm_channel_wait(channel, 10);
+		}
+	}
+}
 
 /* In a process of its own. */
 static bool claim_bytes(const char *dir, const struct claim *claim, int ready, int go)
@@ -47,11 +66,11 @@ static bool claim_bytes(const char *dir, const struct claim *claim, int ready, i
 	row->stat[CM_POOL_LARGE].current[CM_STAT_RESERVED_BYTES] = claim->reserved;
 	row->other_bytes[CM_UNCACHED_ASYNC].current = claim->other;
 	region->header->pid_namespace += claim->elsewhere;
+	region->header->flags |= CM_REGION_CONTROL;
 	region->header->state = CM_REGION_LIVE;
 	if (write(ready, &byte, 1) != 1)
 		return false;
-	if (read(go, &byte, 1) != 1)
-		return false;
+	answer(&region->header->channel, go);
 	cm_region_remove(region);
 	return true;
 }
@@ -155,11 +174,44 @@ static void nobody_is_looked_at_when_the_time_is_over(void **state)
 	assert_int_equal(rmdir(dir), 0);
 }
 
+#define PEERS 18 /* two more than are asked */
+
+static void the_sixteen_with_most_idle_memory_are_asked(void **state)
+{
+	struct claim claim = {.total = 80 * GIB};
+	char dir[] = "cudamem-test-XXXXXX";
+	struct process process[PEERS];
+	struct cm_peers found;
+	uint64_t all = 0;
+	int i;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	for (i = 0; i < PEERS; i++) {
+		/* In no order. Each gives another number of bytes, so the sum tells who was asked. */
+		gives = UINT64_C(1) << (i * 7 % PEERS);
+		claim.reserved = (i * 7 % PEERS + 1) * GIB;
+		process[i] = start(dir, &claim);
+		all |= gives;
+	}
+	cm_peers_ask(dir, uuid, UINT64_MAX, MINUTE, &found);
+	assert_int_equal(found.count, PEERS);
+	assert_int_equal(found.asked, 16);
+	assert_int_equal(found.given_bytes, all & ~UINT64_C(3));
+	cm_peers_ask(dir, uuid, 1, MINUTE, &found);
+	assert_int_equal(found.asked, 1);
+	assert_int_equal(found.given_bytes, UINT64_C(1) << (PEERS - 1));
+	for (i = 0; i < PEERS; i++)
+		end(&process[i]);
+	assert_int_equal(rmdir(dir), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_processes_claim_adds_up),
 		cmocka_unit_test(nobody_is_looked_at_when_the_time_is_over),
+		cmocka_unit_test(the_sixteen_with_most_idle_memory_are_asked),
 	};
 
 	return cmocka_run_group_tests_name("peers", tests, NULL, NULL);
