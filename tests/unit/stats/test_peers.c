@@ -188,7 +188,7 @@ static void the_sixteen_with_most_idle_memory_are_asked(void **state)
 	(void)state;
 	assert_non_null(mkdtemp(dir));
 	for (i = 0; i < PEERS; i++) {
-		/* In no order. Each gives another number of bytes, so the sum tells who was asked. */
+		/* In no order. Each gives another number of bytes: the sum tells who was asked. */
 		gives = UINT64_C(1) << (i * 7 % PEERS);
 		claim.reserved = (i * 7 % PEERS + 1) * GIB;
 		process[i] = start(dir, &claim);
