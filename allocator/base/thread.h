@@ -24,6 +24,7 @@ struct cm_thread {
 	uint32_t pauses; /* in waits for locks of devices since this moment, see entry/shard.c */
 	uint64_t pauses_since_ns;
 	uint32_t remote_frees; /* of memory of other shards than its own, since then */
+	uint32_t remote_times; /* how often these were many */
 	struct cm_lock_holds locks;
 };
 

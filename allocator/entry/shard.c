@@ -16,9 +16,11 @@
  * tenth of the time on processors where a pause takes 28 ns, and 2 % where it takes 5. */
 #define PAUSES    4096u
 #define WITHIN_NS UINT64_C(1000000)
-/* A thread that frees so much memory of other shards meanwhile waits for their locks, too: it
- * returns to the first shard. */
-#define REMOTE_MOST 128u
+/* A thread that frees so many blocks of other shards meanwhile, so many times, waits for their
+ * locks, too: it returns to the first shard. What it had allocated before it changed shards is of
+ * another one as well, but comes to an end. */
+#define REMOTE_MOST  128u
+#define REMOTE_TIMES 8u
 
 /* ---- whose memory a thread uses ---- */
 
@@ -43,10 +45,9 @@ static bool contends(const struct cm_cache *cache)
 
 static bool frees_of_others(void)
 {
-	const uint32_t frees = cm_thread.remote_frees;
-
+	cm_thread.remote_times += cm_thread.remote_frees >= REMOTE_MOST;
 	cm_thread.remote_frees = 0;
-	return frees >= REMOTE_MOST;
+	return cm_thread.remote_times >= REMOTE_TIMES;
 }
 
 /* By turns, from the second shard on: the thread that finds contention first leaves the others. */

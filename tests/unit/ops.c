@@ -499,7 +499,8 @@ int ops_run(const uint8_t *data, size_t size, char why[OPS_WHY_BYTES])
 	params.old_driver = how >> 4 == 0;
 	ops.shards = how & 32;
 	policy.shards_most = ops.shards ? SHARDS : 1;
-	cm_thread.shard = cm_thread.pauses = cm_thread.remote_frees = 0;
+	cm_thread.shard = cm_thread.pauses = 0;
+	cm_thread.remote_frees = cm_thread.remote_times = 0;
 	cm_thread.heap = NULL;
 	if (!fixture_open(&ops.fixture, &params))
 		return say(&ops, "no memory", 0, 0);

@@ -18,7 +18,8 @@
 /* A thread that has done nothing yet. */
 static inline void be_new(struct fixture *f)
 {
-	cm_thread.shard = cm_thread.pauses = cm_thread.remote_frees = 0;
+	cm_thread.shard = cm_thread.pauses = 0;
+	cm_thread.remote_frees = cm_thread.remote_times = 0;
 	cm_thread.heap = f->heap = cm_cache_find_heap(f->cache, f->ctx);
 }
 

@@ -79,28 +79,35 @@ static void only_a_thread_that_waits_often_leaves_the_first_shard(void **state)
 	close_shards(f);
 }
 
+/* The thread has freed so many blocks of others since it last contended. */
+static void contend(struct fixture *f, uint32_t remote_frees)
+{
+	cm_thread.remote_frees = remote_frees;
+	cm_thread.pauses = UINT32_MAX;
+	(void)case_get(f, BLOCK);
+}
+
 static void a_thread_that_frees_memory_of_others_returns_to_the_first_shard(void **state)
 {
 	struct fixture *f = *state;
-	uint64_t addr[128];
-	size_t i;
+	uint64_t addr;
+	int i;
 
 	be_of(f, 0);
-	for (i = 0; i < 128; i++)
-		addr[i] = case_get(f, 512);
+	addr = case_get(f, 512);
 	(void)get_of(f, 2, 512);
-	for (i = 0; i < 127; i++)
-		case_put(f, addr[i]);
-	cm_thread.pauses = UINT32_MAX;
-	(void)case_get(f, BLOCK);
-	assert_int_equal(cm_thread.shard, 3);
-	/* They are counted anew. */
-	assert_int_equal(cm_thread.remote_frees, 0);
-	case_put(f, addr[127]);
+	case_put(f, addr);
 	assert_int_equal(cm_thread.remote_frees, 1);
-	cm_thread.remote_frees = 128;
-	cm_thread.pauses = UINT32_MAX;
-	(void)case_get(f, BLOCK);
+	/* What it had before it changed shards comes to an end. */
+	for (i = 0; i < 7; i++) {
+		contend(f, 128);
+		assert_int_equal(cm_thread.shard, 3);
+		/* They are counted anew. */
+		assert_int_equal(cm_thread.remote_frees, 0);
+	}
+	contend(f, 127);
+	assert_int_equal(cm_thread.shard, 3);
+	contend(f, 128);
 	assert_int_equal(cm_thread.shard, 1);
 	assert_int_equal(cm_shards_number_of(cm_thread.heap->device), 0);
 }
