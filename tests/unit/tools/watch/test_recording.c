@@ -3,7 +3,9 @@
 #include "tools/watch/recording.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "tests/unit/tools/watch/recording_stage.h"
@@ -195,6 +197,33 @@ static int play(struct fixture *f)
 	return n;
 }
 
+static void a_full_disk_takes_no_earlier_sample(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_recorder *recorder;
+	struct rlimit whole, full;
+	struct stat before, after;
+
+	fill_stage(f);
+	record(f, 3);
+	assert_int_equal(stat(f->path, &before), 0);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &whole), 0);
+	full = (struct rlimit){.rlim_cur = (rlim_t)before.st_size + 5, .rlim_max = whole.rlim_max};
+	(void)signal(SIGXFSZ, SIG_IGN);
+	(void)alarm(20); /* one that tries again for ever */
+	recorder = open_recorder(f);
+	step(f);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
+	assert_int_equal(cm_recorder_add(recorder, &f->stage->sample), -EFBIG);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &whole), 0);
+	(void)alarm(0);
+	cm_recorder_close(recorder);
+	assert_int_equal(stat(f->path, &after), 0);
+	assert_int_equal(after.st_size, before.st_size);
+	record(f, 1);
+	assert_int_equal(count_samples(f), 4);
+}
+
 static void damage_is_found(void **state)
 {
 	struct fixture *f = *state;
@@ -304,6 +333,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(other_files_are_not_written_to, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_killed_recorder_loses_at_most_the_last_sample,
 						setup, teardown),
+		cmocka_unit_test_setup_teardown(a_full_disk_takes_no_earlier_sample, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(damage_is_found, setup, teardown),
 		cmocka_unit_test_setup_teardown(hostile_bytes_do_no_harm, setup, teardown),
 		cmocka_unit_test_setup_teardown(files_are_refused_with_a_reason, setup, teardown),
