@@ -8,7 +8,7 @@
 
 bool cm_channel_move(struct cm_channel *channel, uint32_t from, uint32_t to)
 {
-	/* Release: who sees DONE sees the answer. Acquire: who took POSTED sees the command. */
+	/* Release: a tool that sees DONE sees the answer. Acquire: POSTED brings the command. */
 	return __atomic_compare_exchange_n(&channel->state, &from, to, false, __ATOMIC_ACQ_REL,
 					   __ATOMIC_RELAXED);
 }
@@ -51,7 +51,7 @@ int cm_channel_wake(struct cm_channel *channel)
 
 bool cm_channel_report_oom(struct cm_channel *channel, uint64_t most_ns)
 {
-	/* Release: who sees the number sees what the request left. */
+	/* Release: a tool that sees the number sees what the request left. */
 	const uint32_t mine = __atomic_add_fetch(&channel->ooms, 1, __ATOMIC_RELEASE);
 	const uint64_t start = cm_monotonic_ns();
 	uint32_t seen;

@@ -107,7 +107,7 @@ static void post(struct cm_channel *channel, const struct cm_command *command)
 	channel->status = 0;
 	memcpy(channel->arg, command->arg, sizeof(channel->arg));
 	memset(channel->result, 0, sizeof(channel->result));
-	/* Release: who sees POSTED sees the command. */
+	/* Release: an owner that sees POSTED sees the command. */
 	__atomic_store_n(&channel->state, CM_CHANNEL_POSTED, __ATOMIC_RELEASE);
 	(void)cm_channel_wake(channel);
 }

@@ -79,8 +79,7 @@ enum cm_log_level { CM_LOG_OFF, CM_LOG_WARNING, CM_LOG_INFO };
 
 /* Those of `stacks` and `stack_frames` stand with the region: enum cm_context, enum cm_stacks. */
 
-/* Who chose a value; the library itself where it adapts to the process it is in, a tool while the
- * program ran. */
+/* Where a value comes from. LIBRARY: it suits the kind of process; TOOL: set while it ran. */
 enum cm_origin { CM_ORIGIN_DEFAULT, CM_ORIGIN_ENVIRONMENT, CM_ORIGIN_LIBRARY, CM_ORIGIN_TOOL };
 
 #define CM_FIELD_BOOL(name)          bool name;

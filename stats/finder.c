@@ -115,7 +115,7 @@ static bool is_plausible(const struct cm_region_name *name, const struct stat *s
 }
 
 /*
- * Whoever may write to the folder can make a file under the number of any process. While that
+ * Any user who may write to the folder can make a file under the number of any process. While that
  * process runs, a file of a user that it does not run as is not its region. It may be the leftover
  * of an earlier process, or belong to another PID namespace: a list has it, with its owner.
  */

@@ -103,7 +103,7 @@ static uint32_t find_entry(const struct cm_intern_table *intern, struct cm_inter
 	uint64_t slot;
 
 	for (;; at = (at + 1) & (index->slots - 1)) {
-		/* Acquire: who sees the id sees the bytes. */
+		/* Acquire: a thread that sees the id sees the bytes. */
 		slot = atomic_load_explicit(&index->slot[at], memory_order_acquire);
 		*ret_slot = &index->slot[at];
 		id = (uint32_t)slot;

@@ -9,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Four threads that do nothing else needed 209 tries in a row without a rest, and 10 with one. Who
- * may not write in any mode comes to an end, too, after some 10 ms. */
+/* Four threads that do nothing else needed 209 tries in a row without a rest, and 10 with one. A
+ * process that may not write in any mode gives up after some 10 ms. */
 #define TRIES     100
 #define REST_NS   UINT64_C(2000)
 #define DOUBLINGS 6 /* of the rest */
@@ -47,7 +47,8 @@ static int open_with_mode(int place, int dir, const char *name, int flags)
 
 	if (fstat(place, &st))
 		return -errno;
-	/* It could not be written to; if it can now, then for another one, who puts it back. */
+	/* It could not be opened for writing. If its mode allows that now, another process is
+	 * opening it, and will put the mode back. */
 	mode = st.st_mode & 07777 & ~(mode_t)S_IWUSR;
 	for (tries = 0; fd == -EACCES && tries < TRIES; tries++) {
 		if (fchmod(place, mode | S_IWUSR))

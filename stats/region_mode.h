@@ -2,8 +2,8 @@
 /*
  * The mode of a region's file: nobody opens it for writing as it is, so that no slip of its own
  * user cuts it short (`truncate -s 0`, `cp x FILE`), which would be a SIGBUS in the program. Its
- * maker has it open for writing since it made it. Who writes to another's goes through here. Who
- * may write to any file (CAP_DAC_OVERRIDE, as root has) is not held by a mode.
+ * maker has it open for writing since it made it. Other processes that write to it open it here. A
+ * mode does not stop those that may write to any file (CAP_DAC_OVERRIDE, as root has).
  */
 #ifndef CM_STATS_REGION_MODE_H
 #define CM_STATS_REGION_MODE_H

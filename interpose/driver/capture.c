@@ -84,7 +84,7 @@ static void withdraw_capture(void)
 	if (atomic_fetch_sub(&cm_captures, 1) > 1)
 		return;
 	cm_record_cause_ended(CM_CAUSE_CAPTURE);
-	/* The next one, of another thread, may have found the cause told. */
+	/* A capture that began before that line found the cause recorded. */
 	if (atomic_load(&cm_captures))
 		cm_record_cause(CM_CAUSE_CAPTURE, BEGUN_BY, false);
 }

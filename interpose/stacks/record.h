@@ -56,7 +56,7 @@ uint32_t cm_record_range(uint32_t around, const char *name);
  * it gets the stack that cm_record_keep_stack kept for the same `by`. */
 void cm_record_cause(enum cm_cause cause, const char *by, bool has_stack);
 
-/* What cm_record_cause told is so no more. If it may be so again by now, tell it once more. */
+/* The cause has ended. If it may have come back by now, call cm_record_cause once more. */
 void cm_record_cause_ended(enum cm_cause cause);
 
 /* Keeps the stack of the calling thread for a cause that cm_record_cause is told later, if it is

@@ -2,7 +2,7 @@
 /*
  * Output files that appear complete or not at all. The file is written without a name, or under a
  * temporary one, and gets its name once all data is on the disk. A full disk, a signal or a crash
- * leaves the path as it was before. Whoever else may write to the folder gains nothing: links are
+ * leaves the path as it was before. Others who may write to the folder gain nothing: links are
  * not followed, pipes not opened, and only a regular file of the caller's own is replaced.
  */
 #ifndef CM_TOOLS_OUTPUT_OUTPUT_H

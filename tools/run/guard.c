@@ -459,7 +459,7 @@ static void print_summary(struct cm_guard *guard, struct watched *watched)
 			   "program alone");
 }
 
-/* Whoever crashed, or reported out of memory, can still be looked at, as without `run`. */
+/* A process that crashed, or reported out of memory, can still be looked at, as without `run`. */
 static void keep_region(const struct cm_guard *guard, const struct watched *watched)
 {
 	const enum cm_life life = cm_reader_life(watched->reader);

@@ -30,7 +30,7 @@ struct cm_saved_header {
 	"\x93"         \
 	"cudam\r\n"
 
-/* Of cudamem-recording(5), which is another file: who names one gets told what reads it. */
+/* Of cudamem-recording(5): for a message to users who name one in place of a snapshot. */
 #define CM_RECORDING_MAGIC \
 	"\x93"             \
 	"cudar\r\n"

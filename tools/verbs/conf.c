@@ -92,7 +92,7 @@ static int list_process(const struct cm_options *options, struct cm_process *pro
 	return CM_EXIT_OK;
 }
 
-/* Whoever names an option alone wants to see it, or does not know how it changes. */
+/* A user who names an option alone wants to see it, or does not know how to change it. */
 static void advise_on_options(const struct cm_options *options)
 {
 	enum cm_option option;

@@ -96,8 +96,8 @@ static int write_file(struct cm_sampler *sampler, const char *path, bool openmet
 	return exit;
 }
 
-/* Whoever starts it hears why the first page can't be written; later ones are tried again, since
- * the disk may have room by then. */
+/* Ends if the first page can't be written, and says why. Later ones are tried again, since the disk
+ * may have room by then. */
 static int write_again_and_again(struct cm_sampler *sampler, const struct cm_options *options)
 {
 	const struct timespec pause = {
