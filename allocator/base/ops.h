@@ -104,6 +104,9 @@ struct cm_driver_ops {
 	 * cudaFree would have waited for; it is never the proof that memory is idle.
 	 */
 	const uint64_t *work_number;
+	/* The same of the work that the driver has answered. It is raised after that, as the other
+	 * is before: while they differ, some thread may be submitting. */
+	const uint64_t *work_ended;
 
 	/*
 	 * Asks other processes to return `wanted` bytes of the device to the driver; 0: only looks

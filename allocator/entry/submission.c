@@ -89,9 +89,10 @@ void cm_cache_end_wait(const struct cm_program_wait *wait)
 	cm_check_after(cache);
 }
 
+/* Release: who reads the number finds the work under way (cm_cache_is_work_under_way). */
 static void count_work(struct cm_device *device)
 {
-	(void)__atomic_fetch_add(device->own_work, 1, __ATOMIC_RELAXED);
+	(void)__atomic_fetch_add(device->own_work, 1, __ATOMIC_RELEASE);
 }
 
 /* Waits for work on what was allocated behind the last barrier of each heap of the device; no

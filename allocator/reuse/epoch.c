@@ -90,8 +90,12 @@ bool cm_epoch_close_event_locked(struct cm_heap *heap)
 
 struct cm_idle cm_epoch_begin_idle_event_locked(const struct cm_device *device)
 {
-	return (struct cm_idle){.work = cm_device_work(device),
-				.barriers = device->first->barriers};
+	struct cm_idle idle = {.work = cm_device_work(device), .barriers = device->first->barriers};
+
+	/* Only then: what is counted from here on cm_epoch_is_idle sees. */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	idle.under_way = cm_cache_is_work_under_way(device->cache);
+	return idle;
 }
 
 void cm_epoch_end_idle_event_locked(struct cm_device *device, struct cm_idle idle)
@@ -106,7 +110,7 @@ bool cm_epoch_is_idle(struct cm_device *device)
 	const struct cm_idle *idle = &device->first->idle;
 
 	return CM_WITH_LOCK(&device->cache->event_lock,
-			    idle->ns && idle->work == cm_device_work(device) &&
+			    idle->ns && !idle->under_way && idle->work == cm_device_work(device) &&
 				    idle->barriers == device->first->barriers &&
 				    device->cache->ops->now_ns() - idle->ns < CM_PATIENCE_NS);
 }

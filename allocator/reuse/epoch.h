@@ -78,10 +78,10 @@ CM_NODISCARD int cm_epoch_quiesces(struct cm_device *device, uint64_t limit_ns);
 struct cm_idle cm_epoch_begin_idle_event_locked(const struct cm_device *device);
 void cm_epoch_end_idle_event_locked(struct cm_device *device, struct cm_idle idle);
 
-/* Whether the second was called within CM_PATIENCE_NS, and since the first no unbounded work was
- * submitted and no barrier laid: free memory may return to the driver. All that is ready is idle,
- * and a call that waits for the device does not hang; work that no hook saw is guarded against by
- * the age. No driver call. */
+/* Whether the second was called within CM_PATIENCE_NS, no thread was submitting unbounded work at
+ * the first, and since then none was submitted and no barrier laid: free memory may return to the
+ * driver. All that is ready is idle, and a call that waits for the device does not hang; work that
+ * no hook saw is guarded against by the age. No driver call. */
 bool cm_epoch_is_idle(struct cm_device *device);
 
 /* The context is suspended: no probe waits for it. Memory does, as its fence stays incomplete. No

@@ -195,6 +195,7 @@ struct cm_turns {
 /* A moment at which all work of a device had ended, as a fence has shown. */
 struct cm_idle {
 	uint64_t ns;       /* when the fence was seen complete; 0: none was */
+	bool under_way;    /* a thread was submitting work, which the fence may not cover */
 	uint64_t work;     /* cm_device_work before it was recorded */
 	uint64_t barriers; /* the same, of the device's barriers */
 };
@@ -341,8 +342,17 @@ static inline uint64_t cm_cache_work(const struct cm_cache *cache)
 	return __atomic_load_n(cache->ops->work_number, __ATOMIC_RELAXED);
 }
 
-/* The same for work of the device alone, once there is another device. The device's lock or the
- * event lock is held. */
+/* Whether a thread may be submitting such work, to any device. If not, what the caller submits
+ * comes behind all work that was counted until now. */
+static inline bool cm_cache_is_work_under_way(const struct cm_cache *cache)
+{
+	const uint64_t ended = __atomic_load_n(cache->ops->work_ended, __ATOMIC_ACQUIRE);
+
+	return ended != cm_cache_work(cache);
+}
+
+/* cm_cache_work for work of the device alone, once there is another device. The device's lock or
+ * the event lock is held. */
 static inline uint64_t cm_device_work(const struct cm_device *device)
 {
 	return __atomic_load_n(device->work_number, __ATOMIC_RELAXED);

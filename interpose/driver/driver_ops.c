@@ -343,6 +343,7 @@ static bool ctx_is_dead(uint64_t ctx)
 }
 
 uint64_t cm_work_number __attribute__((aligned(64)));
+uint64_t cm_work_ended __attribute__((aligned(64)));
 
 uint64_t cm_clock_now_ns(void)
 {
@@ -404,6 +405,7 @@ const struct cm_driver_ops *cm_driver_ops(void)
 		.gate_enter = gate_enter,
 		.gate_leave = gate_leave,
 		.work_number = &cm_work_number,
+		.work_ended = &cm_work_ended,
 		.now_ns = cm_clock_now_ns,
 		.sleep_ns = sleep_ns,
 	};

@@ -21,10 +21,20 @@ uint64_t cm_clock_now_ns(void);
  * its cache line, since every launch writes it. */
 extern uint64_t cm_work_number __attribute__((visibility("hidden")));
 
-/* Changes it. If an epoch had a free before this and is closed after it, the epoch is not clean. */
+extern uint64_t cm_work_ended __attribute__((visibility("hidden")));
+
+/* Changes it, before such work is submitted. If an epoch had a free before this and is closed after
+ * it, the epoch is not clean. */
 static inline void cm_work_note(void)
 {
 	(void)__atomic_fetch_add(&cm_work_number, 1, __ATOMIC_RELAXED);
+}
+
+/* Once for each note, when the driver has answered. A thread that leaves the call by longjmp or
+ * cancellation does not come here: from then on exchanges always ask the device. */
+static inline void cm_work_end(void)
+{
+	(void)__atomic_fetch_add(&cm_work_ended, 1, __ATOMIC_RELEASE);
 }
 
 #endif

@@ -126,6 +126,7 @@ static CUresult free_cached(struct cm_cache *cache, const struct cm_place_info *
 	/* Natively this call does not wait for earlier work, unlike cuMemFree: no barrier may be
 	 * laid behind that work. */
 	cm_work_note();
+	cm_work_end();
 	return (CUresult)err;
 }
 

@@ -18,14 +18,19 @@
 #include "interpose/symbols/hooks.h"
 #include "interpose/wrappers/retry_after_trim.h"
 
-/* This thread is about to submit work, whose effects the host sees or not. Returns what
- * should_retry needs. */
-static uint64_t announce_work(CUstream stream, bool per_thread, bool host_sees)
+/* What is left to do for work that was announced. */
+struct announced {
+	bool counted;
+	uint64_t returns; /* for should_retry */
+};
+
+/* This thread is about to submit work, whose effects the host sees or not. */
+static struct announced announce_work(CUstream stream, bool per_thread, bool host_sees)
 {
 	struct cm_cache *cache;
 
 	if (!cm_hook_enter())
-		return 0;
+		return (struct announced){0};
 	cache = cm_process_cache_if_made();
 	if (cache && cm_cache_wants_close(cache))
 		cm_cache_before_work(cache);
@@ -35,7 +40,7 @@ static uint64_t announce_work(CUstream stream, bool per_thread, bool host_sees)
 	if (cm_host_work_exists() && !host_sees)
 		cm_host_work_before_other(stream, per_thread);
 	cm_hook_leave();
-	return cm_retry_returns();
+	return (struct announced){true, cm_retry_returns()};
 }
 
 /* The driver has accepted work whose effects the host may see. */
@@ -79,24 +84,26 @@ static bool should_retry(CUresult res, CUstream stream, uint64_t *returns)
 
 /* A wrapper that announces the work and passes on, outside the hook: calls that the driver makes
  * meanwhile are still counted. */
-#define WORK_AS(name, symbol, per_thread, params, pass, stream, host_sees, named) \
-	CUresult name params                                                      \
-	{                                                                         \
-		uint64_t returns = announce_work(stream, per_thread, host_sees);  \
-		struct cm_submission submission = {0};                            \
-		int tries = CM_RETRY_MAX;                                         \
-		CUresult res;                                                     \
-                                                                                  \
-		if (CM_UNLIKELY(cm_reach_is_watched()))                           \
-			submission = cm_reach_begin(stream, named);               \
-		res = cm_real.symbol pass;                                        \
-		while (CM_UNLIKELY(res != CUDA_SUCCESS) && tries-- &&             \
-		       should_retry(res, stream, &returns))                       \
-			res = cm_real.symbol pass;                                \
-		cm_reach_end(submission);                                         \
-		if (res == CUDA_SUCCESS && cm_host_work_is_on() && (host_sees))   \
-			note_host_work(stream, per_thread);                       \
-		return res;                                                       \
+#define WORK_AS(name, symbol, per_thread, params, pass, stream, host_sees, named)     \
+	CUresult name params                                                          \
+	{                                                                             \
+		struct announced work = announce_work(stream, per_thread, host_sees); \
+		struct cm_submission submission = {0};                                \
+		int tries = CM_RETRY_MAX;                                             \
+		CUresult res;                                                         \
+                                                                                      \
+		if (CM_UNLIKELY(cm_reach_is_watched()))                               \
+			submission = cm_reach_begin(stream, named);                   \
+		res = cm_real.symbol pass;                                            \
+		while (CM_UNLIKELY(res != CUDA_SUCCESS) && tries-- &&                 \
+		       should_retry(res, stream, &work.returns))                      \
+			res = cm_real.symbol pass;                                    \
+		cm_reach_end(submission);                                             \
+		if (CM_LIKELY(work.counted))                                          \
+			cm_work_end();                                                \
+		if (res == CUDA_SUCCESS && cm_host_work_is_on() && (host_sees))       \
+			note_host_work(stream, per_thread);                           \
+		return res;                                                           \
 	}
 #define WORK(symbol, per_thread, params, pass, stream, host_sees, named) \
 	WORK_AS(cm_wrap_##symbol, symbol, per_thread, params, pass, stream, host_sees, named)

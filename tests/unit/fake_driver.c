@@ -442,6 +442,7 @@ const struct cm_driver_ops *fake_driver_ops(void)
 		.gate_enter = gate_enter,
 		.gate_leave = gate_leave,
 		.work_number = &fake_work_number,
+		.work_ended = &fake_work_ended,
 		.ask_peers = ask_peers,
 		.tell_oom = tell_oom,
 		.show_oom = show_oom,

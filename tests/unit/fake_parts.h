@@ -13,6 +13,7 @@
 
 extern struct fake_driver *fake;  /* the one that plays; NULL: none */
 extern uint64_t fake_work_number; /* of all drivers: it only has to move */
+extern uint64_t fake_work_ended;
 
 /* The referee's complaint; the first one stays. */
 void fake_complain(const char *what, uint64_t a, uint64_t b);

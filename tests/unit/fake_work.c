@@ -2,6 +2,7 @@
 #include "tests/unit/fake_parts.h"
 
 uint64_t fake_work_number; /* of all drivers: it only has to move */
+uint64_t fake_work_ended;
 
 bool fake_is_over(const struct fake_work *work)
 {
@@ -55,6 +56,7 @@ static uint64_t submit(uint64_t ctx, uint64_t stream, uint64_t addr, uint64_t by
 	if (fake_find_context(ctx) && !fake_find_context(ctx)->error)
 		fake->work[fake->works++] = work;
 	(void)__atomic_fetch_add(&fake_work_number, counted, __ATOMIC_RELAXED);
+	(void)__atomic_fetch_add(&fake_work_ended, counted, __ATOMIC_RELAXED);
 	(void)pthread_mutex_unlock(&fake->lock);
 	return work.number;
 }

@@ -489,6 +489,7 @@ const struct cm_driver_ops *card_ops(void)
 		.gate_enter = gate_enter,
 		.gate_leave = gate_leave,
 		.work_number = &card.work,
+		.work_ended = &card.work,
 		.tick = now_ns,
 		.now_ns = now_ns,
 		.sleep_ns = sleep_ns,

@@ -3,6 +3,7 @@
 #include "allocator/base/gate.h"
 #include "allocator/reclaim/exchange.h"
 
+#include "tests/unit/fake_parts.h"
 #include "tests/unit/fixture_case.h"
 
 static int64_t most_reserved(struct fixture *f)
@@ -199,6 +200,21 @@ static void one_that_got_work_is_asked(void **state)
 	struct fixture *f = *state;
 	const uint64_t work = case_launch(f, exchange_one_of_two(f), FAKE_FOREVER);
 
+	(void)case_get(f, 30 * MIB);
+	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 40 * MIB);
+	fake_finish(work);
+}
+
+/* It was counted before the event that shows the device to be idle, and submitted behind it. */
+static void one_that_was_getting_work_is_asked(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t addr, work;
+
+	fake_work_number++;
+	addr = exchange_one_of_two(f);
+	work = fake_copy(f->ctx, 1, addr, 512, FAKE_FOREVER);
+	fake_work_ended++;
 	(void)case_get(f, 30 * MIB);
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 40 * MIB);
 	fake_finish(work);
@@ -413,6 +429,7 @@ int main(void)
 		fixture_case(behind_another_threads_barrier_a_probe_is_sent),
 		fixture_case(an_idle_device_that_got_no_work_is_not_asked_again),
 		fixture_case(one_that_got_work_is_asked),
+		fixture_case(one_that_was_getting_work_is_asked),
 		fixture_case(behind_a_barrier_it_is_asked),
 		fixture_case(after_a_while_it_is_asked),
 		fixture_case(nothing_goes_where_the_reserve_was_higher_before),
