@@ -301,9 +301,8 @@ static int split_arguments(char **args, int count)
 	return count - end;
 }
 
-/* What names no process may be an option that was mistyped: it is, if the one process whose options
- * are listed (`lists`) has a name already. */
-static int check_names(const struct cm_options *processes, bool lists)
+/* What names no process may be an option that was mistyped: it is, if a process has a name already. */
+static int check_names(const struct cm_options *processes)
 {
 	const char *names[CM_OPTION_COUNT];
 	struct cm_option_row rows[CM_OPTION_COUNT];
@@ -322,8 +321,7 @@ static int check_names(const struct cm_options *processes, bool lists)
 		if (!processes->args[i][length] || length >= sizeof(name))
 			continue;
 		(void)snprintf(name, sizeof(name), "%.*s", (int)length, processes->args[i]);
-		if ((lists && processes->arg_count > 1) ||
-		    cm_nearest_name(name, names, CM_OPTION_COUNT))
+		if (processes->arg_count > 1 || cm_nearest_name(name, names, CM_OPTION_COUNT))
 			return cm_fail_unknown("option", "", name, names, CM_OPTION_COUNT,
 					       "; see '%s conf'", CM_PROGRAM);
 	}
@@ -337,7 +335,7 @@ int cm_verb_conf(const struct cm_options *options)
 	int exit;
 
 	processes.arg_count -= change.count;
-	exit = check_names(&processes, !change.count);
+	exit = check_names(&processes);
 	if (exit)
 		return exit;
 	if (!change.count)

@@ -180,6 +180,7 @@ def mistakes(play):
             (('memory_limit_mb:0',), 2, 'out of range'),
             (('memory_limit_mb:x',), 2, 'not understood'),
             (('memory_limit_mb:1,oom_report:off',), 2, 'is no value'),
+            (('memory_limit_mb:500', 'colour:red'), 2, "unknown option 'colour'"),
             (('memory_limit_mb',), 2, 'one process'),
             (('memory_limit_mb=5',), 2, 'has no :value'),
             (('mode:off',), 2, 'these can: '),
