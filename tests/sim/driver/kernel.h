@@ -34,7 +34,6 @@ enum sim_kernel_do {
 
 struct sim_kernel {
 	char name[SIM_KERNEL_NAME];
-	bool described; /* by a text of ours */
 	unsigned param_count;
 	unsigned param_bytes[SIM_KERNEL_PARAMS];
 	uint64_t time_ns;

@@ -196,7 +196,6 @@ enum sim_declared sim_kernel_text_next(struct sim_kernel_text *text, struct sim_
 			return *text->at ? SIM_TEXT_BAD : SIM_DECLARES_END;
 	} while (strcmp(line.words[0], SIM_MODULE_TEXT) == 0);
 	*ret_kernel = (struct sim_kernel){
-		.described = true,
 		.time_ns = sim_plan.kernel_ns,
 		.more_ns = {.param = -1},
 		.until = -1,
