@@ -289,18 +289,18 @@ static void sleep_while_it_wakes(void)
 	errno = saved;
 }
 
-void cm_lock_let_in(struct cm_lock *lock) CM_UNCHECKED
+void cm_lock_let_in(struct cm_lock *lock, bool rests) CM_UNCHECKED
 {
-	const bool is_bias_owner = !lock->by_word;
 	const bool has_sleeper = atomic_load_explicit(&lock->word, memory_order_relaxed) == 2;
 
+	rests &= lock->by_word;
 	/* Another thread wants the lock, and would end the bias at once. */
-	if (!is_bias_owner)
+	if (rests)
 		lock->streak = 0;
 	cm_lock_release(lock);
 	if (has_sleeper)
 		sleep_while_it_wakes();
-	else if (!is_bias_owner)
+	else if (rests)
 		relax_for(LONGEST_REST);
 	cm_lock_acquire(lock);
 }

@@ -79,11 +79,12 @@ void cm_lock_acquire_word(struct cm_lock *lock, uint32_t self);
 bool cm_lock_try_word(struct cm_lock *lock, uint32_t self); /* waits for nobody */
 void cm_lock_release_word(struct cm_lock *lock);
 /*
- * Releases the lock and acquires it again. In between, any thread that spins for it tries at least
- * once, unless the caller is the bias owner: then no thread has wanted it for long. If a thread
- * sleeps for the lock, the caller sleeps for some 0.1 ms, so that it wakes up to a free lock.
+ * Releases the lock and acquires it again. With `rests`, any thread that spins for it tries at
+ * least once in between, unless the caller is the bias owner: then no thread has wanted it for
+ * long. If a thread sleeps for the lock, as one does that has spun in vain, the caller sleeps for
+ * some 0.1 ms, so that it wakes up to a free lock.
  */
-void cm_lock_let_in(struct cm_lock *lock);
+void cm_lock_let_in(struct cm_lock *lock, bool rests);
 /* Releases a lock that a trylock has taken for a moment. If that ended another thread's bias, the
  * thread has the bias again. */
 void cm_lock_release_lent(struct cm_lock *lock);

@@ -78,6 +78,10 @@ static bool is_complete(struct cm_batch_ring *ring, uint64_t number)
 
 void cm_batch_ring_retire_event_locked(struct cm_batch_ring *ring, uint64_t end)
 {
+	/* Threads that have shards seldom want the lock of another one, and all of them want the
+	 * event lock. */
+	const bool rests = !ring->heap || !cm_device_has_shards(ring->heap->device);
+
 	while (ring->oldest < end) {
 		struct cm_batch *batch = cm_batch_at(ring, ring->oldest);
 
@@ -86,7 +90,7 @@ void cm_batch_ring_retire_event_locked(struct cm_batch_ring *ring, uint64_t end)
 			cm_fence_fini_event_locked(&batch->fence);
 		cm_lock_acquire(ring->lock);
 		while (!ring->retire_locked(ring, batch))
-			cm_lock_let_in(ring->lock);
+			cm_lock_let_in(ring->lock, rests);
 		ring->oldest++;
 		cm_lock_release(ring->lock);
 	}

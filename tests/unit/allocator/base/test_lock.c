@@ -337,7 +337,7 @@ static void CM_UNCHECKED another_is_let_in_by_a_holder_that_goes_on(void **state
 		before = counter;
 		assert_int_equal(pthread_create(&thread, NULL, take_once, NULL), 0);
 		for (i = 0; i < LET_INS && counter == before; i++) {
-			cm_lock_let_in(&lock);
+			cm_lock_let_in(&lock, true);
 			assert_true(cm_lock_is_held(&lock));
 			if (i % 100 == 99)
 				(void)sched_yield();
@@ -366,7 +366,7 @@ static void CM_UNCHECKED one_that_sleeps_for_it_is_let_in(void **state)
 	while (atomic_load(&lock.word) != 2)
 		(void)sched_yield();
 	for (i = 0; i < NAPS && counter == before; i++)
-		cm_lock_let_in(&lock);
+		cm_lock_let_in(&lock, false);
 	assert_int_equal(counter, before + 1);
 	cm_lock_release(&lock);
 	assert_int_equal(pthread_join(thread, NULL), 0);

@@ -7,6 +7,7 @@
 #include "allocator/base/gate.h"
 #include "allocator/blocks/free.h"
 #include "tests/unit/fixture_case.h"
+#include "tests/unit/shard_case.h"
 
 static void a_free_calls_no_driver(void **state)
 {
@@ -322,8 +323,8 @@ static void an_epoch_whose_barrier_failed_does_not_hang_for_that(void **state)
 	assert_int_equal(f->driver.called[FAKE_CTX_WAIT_EVENT], 2);
 }
 
-void __real_cm_lock_let_in(struct cm_lock *lock);
-void __wrap_cm_lock_let_in(struct cm_lock *lock);
+void __real_cm_lock_let_in(struct cm_lock *lock, bool rests);
+void __wrap_cm_lock_let_in(struct cm_lock *lock, bool rests);
 
 /* What is retired in one hold of the device's lock, at most. */
 static struct {
@@ -331,6 +332,7 @@ static struct {
 	uint64_t before;            /* pending when the lock was taken */
 	uint64_t most;
 	uint32_t holds;
+	uint32_t rests;
 } slices;
 
 static void end_slice(void)
@@ -343,11 +345,12 @@ static void end_slice(void)
 	slices.holds++;
 }
 
-void __wrap_cm_lock_let_in(struct cm_lock *lock)
+void __wrap_cm_lock_let_in(struct cm_lock *lock, bool rests)
 {
 	if (slices.heap)
 		end_slice();
-	__real_cm_lock_let_in(lock);
+	slices.rests += rests;
+	__real_cm_lock_let_in(lock, rests);
 }
 
 /* Another thread's free waits for one slice, however long the epoch is. */
@@ -371,10 +374,32 @@ static void a_long_epoch_is_retired_in_slices(void **state)
 	slices.heap = NULL;
 	assert_int_equal(slices.most, CM_RETIRE_SLICE);
 	assert_int_equal(slices.holds, (BLOCKS + CM_RETIRE_SLICE - 1) / CM_RETIRE_SLICE);
+	assert_int_equal(slices.rests, slices.holds - 1);
 	assert_int_equal(f->heap->row->pending_bytes, 0);
 	assert_int_equal(f->heap->row->pending_blocks, 0);
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_epochs_closed), 1);
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_epochs_ready), 1);
+}
+
+/* They hold the event lock, which all threads want. */
+static void blocks_of_a_shard_are_retired_without_a_rest(void **state)
+{
+	enum { BLOCKS = 1000 };
+	struct fixture *f = open_limit(0);
+	uint64_t addr[BLOCKS];
+	size_t i;
+
+	(void)state;
+	be_of(f, 1);
+	for (i = 0; i < BLOCKS; i++)
+		addr[i] = case_get(f, 512);
+	for (i = 0; i < BLOCKS; i++)
+		case_put(f, addr[i]);
+	memset(&slices, 0, sizeof(slices));
+	cm_cache_poll(f->cache);
+	assert_int_equal(slices.rests, 0);
+	assert_int_equal(f->heap->row->pending_blocks, 0);
+	close_shards(f);
 }
 
 static void more_epochs_than_places_lose_nothing(void **state)
@@ -440,6 +465,7 @@ int main(void)
 		fixture_case(behind_an_epoch_that_hangs_no_barrier_is_laid),
 		fixture_case(an_epoch_whose_barrier_failed_does_not_hang_for_that),
 		fixture_case(a_long_epoch_is_retired_in_slices),
+		cmocka_unit_test(blocks_of_a_shard_are_retired_without_a_rest),
 		fixture_case(more_epochs_than_places_lose_nothing),
 		fixture_case(epochs_that_are_done_cost_one_question),
 	};

@@ -15,18 +15,18 @@
 #define ALL   CM_ACTION_FREES_COMPLETED
 #define MANY  16
 
-void __real_cm_lock_let_in(struct cm_lock *lock);
-void __wrap_cm_lock_let_in(struct cm_lock *lock);
+void __real_cm_lock_let_in(struct cm_lock *lock, bool rests);
+void __wrap_cm_lock_let_in(struct cm_lock *lock, bool rests);
 
 static const struct fixture *watched; /* NULL: none */
 
-void __wrap_cm_lock_let_in(struct cm_lock *lock)
+void __wrap_cm_lock_let_in(struct cm_lock *lock, bool rests)
 {
 	const char *complaint = watched ? ring_check_complaint(watched->region, false) : NULL;
 
 	if (complaint)
 		fail_msg("between two slices: %s", complaint);
-	__real_cm_lock_let_in(lock);
+	__real_cm_lock_let_in(lock, rests);
 }
 
 static uint64_t count(const struct fixture *f, enum cm_action action)
