@@ -301,7 +301,8 @@ static int split_arguments(char **args, int count)
 	return count - end;
 }
 
-/* What names no process may be an option that was mistyped: it is, if a process has a name already. */
+/* What names no process may be an option that was mistyped: it is, if another word names a process
+ * already. */
 static int check_names(const struct cm_options *processes)
 {
 	const char *names[CM_OPTION_COUNT];
