@@ -76,12 +76,15 @@ static bool is_complete(struct cm_batch_ring *ring, uint64_t number)
 	       !(ring->heap && cm_heap_is_dead(ring->heap));
 }
 
+/* Threads that have shards seldom want the lock of another one, and all of them want the event
+ * lock. */
+static bool lets_spinners_in(const struct cm_batch_ring *ring)
+{
+	return !ring->heap || !cm_device_has_shards(ring->heap->device);
+}
+
 void cm_batch_ring_retire_event_locked(struct cm_batch_ring *ring, uint64_t end)
 {
-	/* Threads that have shards seldom want the lock of another one, and all of them want the
-	 * event lock. */
-	const bool rests = !ring->heap || !cm_device_has_shards(ring->heap->device);
-
 	while (ring->oldest < end) {
 		struct cm_batch *batch = cm_batch_at(ring, ring->oldest);
 
@@ -90,7 +93,7 @@ void cm_batch_ring_retire_event_locked(struct cm_batch_ring *ring, uint64_t end)
 			cm_fence_fini_event_locked(&batch->fence);
 		cm_lock_acquire(ring->lock);
 		while (!ring->retire_locked(ring, batch))
-			cm_lock_let_in(ring->lock, rests);
+			cm_lock_let_in(ring->lock, lets_spinners_in(ring));
 		ring->oldest++;
 		cm_lock_release(ring->lock);
 	}
