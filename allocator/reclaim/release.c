@@ -257,7 +257,7 @@ static int release_all_unreclaimed(struct cm_device *device)
 	return 0;
 }
 
-static CM_NOINLINE int try_unreclaimed(struct cm_device *device)
+int cm_release_noted_unreclaimed(struct cm_device *device)
 {
 	int err = -EAGAIN;
 
@@ -270,13 +270,6 @@ static CM_NOINLINE int try_unreclaimed(struct cm_device *device)
 	if (err)
 		cm_device_note_unreclaimed(device);
 	return err == -EBUSY ? err : 0;
-}
-
-int cm_release_unreclaimed(struct cm_device *device)
-{
-	return CM_UNLIKELY(atomic_load_explicit(&device->unreclaimed, memory_order_relaxed))
-		       ? try_unreclaimed(device)
-		       : 0;
 }
 
 int cm_release_unreclaimed_segment(struct cm_device *device, uint32_t s)

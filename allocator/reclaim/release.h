@@ -59,7 +59,13 @@ uint64_t cm_release_idlest(struct cm_device *device, uint64_t most);
  * work may depend on what it does next. -EBUSY: a capture is active, and the caller outside of the
  * gate (cm_gate_enter).
  */
-CM_NODISCARD int cm_release_unreclaimed(struct cm_device *device);
+CM_NODISCARD int cm_release_noted_unreclaimed(struct cm_device *device); /* if it was noted */
+static inline int cm_release_unreclaimed(struct cm_device *device)
+{
+	return CM_UNLIKELY(atomic_load_explicit(&device->unreclaimed, memory_order_relaxed))
+		       ? cm_release_noted_unreclaimed(device)
+		       : 0;
+}
 
 /* The same for one segment, unless another thread was faster. Returns the driver's answer. */
 int cm_release_unreclaimed_segment(struct cm_device *device, uint32_t segment);
