@@ -90,10 +90,13 @@ bool cm_epoch_close_event_locked(struct cm_heap *heap)
 
 struct cm_idle cm_epoch_begin_idle_event_locked(const struct cm_device *device)
 {
-	struct cm_idle idle = {.work = cm_device_work(device), .barriers = device->first->barriers};
+	struct cm_idle idle = {
+		/* cm_device_work; acquire: what is counted behind it cm_epoch_is_idle sees, and
+		 * all work before it is found under way or ended. */
+		.work = __atomic_load_n(device->work_number, __ATOMIC_ACQUIRE),
+		.barriers = device->first->barriers,
+	};
 
-	/* Only then: what is counted from here on cm_epoch_is_idle sees. */
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	idle.under_way = cm_cache_is_work_under_way(device->cache);
 	return idle;
 }
