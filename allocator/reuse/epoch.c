@@ -97,14 +97,15 @@ struct cm_idle cm_epoch_begin_idle_event_locked(const struct cm_device *device)
 		.barriers = device->first->barriers,
 	};
 
-	idle.under_way = cm_cache_is_work_under_way(device->cache);
+	idle.ns = !cm_cache_is_work_under_way(device->cache);
 	return idle;
 }
 
 void cm_epoch_end_idle_event_locked(struct cm_device *device, struct cm_idle idle)
 {
 	assert(cm_lock_is_held(&device->cache->event_lock));
-	idle.ns = device->cache->ops->now_ns();
+	if (idle.ns)
+		idle.ns = device->cache->ops->now_ns();
 	device->first->idle = idle;
 }
 
@@ -113,7 +114,7 @@ bool cm_epoch_is_idle(struct cm_device *device)
 	const struct cm_idle *idle = &device->first->idle;
 
 	return CM_WITH_LOCK(&device->cache->event_lock,
-			    idle->ns && !idle->under_way && idle->work == cm_device_work(device) &&
+			    idle->ns && idle->work == cm_device_work(device) &&
 				    idle->barriers == device->first->barriers &&
 				    device->cache->ops->now_ns() - idle->ns < CM_PATIENCE_NS);
 }

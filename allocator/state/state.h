@@ -194,8 +194,8 @@ struct cm_turns {
 
 /* A moment at which all work of a device had ended, as a fence has shown. */
 struct cm_idle {
-	uint64_t ns;       /* when the fence was seen complete; 0: none was */
-	bool under_way;    /* a thread was submitting work, which the fence may not cover */
+	uint64_t ns;       /* when the fence was seen complete; 0: none was, or a thread was
+			    * submitting work before it was recorded, which it may not cover */
 	uint64_t work;     /* cm_device_work before it was recorded */
 	uint64_t barriers; /* the same, of the device's barriers */
 };
