@@ -103,22 +103,24 @@ static bool begin_wait_event_locked(struct cm_heap *heap, const struct ends *end
 	       cm_fence_begin_wait_event_locked(&batch->fence, heap);
 }
 
-/* The wait that has begun, outside the gate. False: a capture is active, and the caller is outside
- * the gate. */
-static bool wait_outside(struct cm_heap *heap)
+/* The wait that has begun, outside the gate; *ret_done: the work is done. False: a capture is
+ * active, and the caller is outside the gate. */
+static bool wait_outside(struct cm_heap *heap, bool *ret_done)
 {
 	const struct cm_driver_ops *ops = heap->cache->ops;
 
 	ops->gate_leave();
-	cm_fence_wait_ungated(heap);
+	*ret_done = cm_fence_wait_ungated(heap);
 	return cm_gate_enter(ops);
 }
 
 /* Waits so if it may; *ret_waited: it did. */
 static bool wait_for_event(struct cm_heap *heap, const struct ends *end, bool *ret_waited)
 {
+	bool done; /* the caller looks for itself */
+
 	*ret_waited = CM_WITH_LOCK(&heap->cache->event_lock, begin_wait_event_locked(heap, end));
-	return !*ret_waited || wait_outside(heap);
+	return !*ret_waited || wait_outside(heap, &done);
 }
 
 /* Begins to wait so for the newest event, behind which no unbounded work was submitted. */
@@ -134,7 +136,7 @@ static bool begin_wait_for_device_event_locked(struct cm_heap *heap)
 int cm_epoch_wait_for_device(struct cm_heap *heap)
 {
 	struct cm_idle idle;
-	bool waits;
+	bool waits, done;
 
 	cm_lock_acquire(&heap->cache->event_lock);
 	idle = cm_epoch_begin_idle_event_locked(heap->device);
@@ -142,8 +144,10 @@ int cm_epoch_wait_for_device(struct cm_heap *heap)
 	cm_lock_release(&heap->cache->event_lock);
 	if (!waits)
 		return -EAGAIN;
-	if (!wait_outside(heap))
+	if (!wait_outside(heap, &done))
 		return -EBUSY;
+	if (!done)
+		return -EAGAIN;
 	cm_lock_acquire(&heap->cache->event_lock);
 	cm_epoch_end_idle_event_locked(heap->device, idle);
 	cm_lock_release(&heap->cache->event_lock);

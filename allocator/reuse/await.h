@@ -34,8 +34,9 @@ CM_NODISCARD bool cm_epoch_wait_for_oldest(struct cm_heap *heap);
  * Waits for all work of the device if the last cudaFree, which was the calling thread's, would have
  * taken as long: the heap's context is the only one there, its last batch is clean, and no
  * unbounded work was submitted since. Without a limit. 0: that work has ended, as if
- * cm_epoch_quiesces had returned 0. -EAGAIN: it has not waited. -EBUSY: a capture is active, and
- * the caller is outside the gate. Hold no reclaim lock: others would wait for it.
+ * cm_epoch_quiesces had returned 0. -EAGAIN: it has not waited, or the driver refused. -EBUSY: a
+ * capture is active, and the caller is outside the gate. Hold no reclaim lock: others would wait
+ * for it.
  */
 CM_NODISCARD int cm_epoch_wait_for_device(struct cm_heap *heap);
 

@@ -266,7 +266,7 @@ static void end_wait(struct cm_heap *heap, bool is_done)
 	heap->awaited_is_spare = false;
 }
 
-void cm_fence_wait_ungated(struct cm_heap *heap)
+bool cm_fence_wait_ungated(struct cm_heap *heap)
 {
 	struct cm_heap *first = heap->first;
 	/* Neither changes before the call has ended. */
@@ -277,6 +277,7 @@ void cm_fence_wait_ungated(struct cm_heap *heap)
 	end_wait(first, !err);
 	cm_lock_release(&heap->cache->event_lock);
 	cm_heap_end_call(first);
+	return !err;
 }
 
 bool cm_fence_order_event_locked(const struct cm_fence *fence, struct cm_heap *heap)

@@ -51,9 +51,9 @@ bool cm_fence_is_device_done_event_locked(const struct cm_fence *fence, struct c
  */
 bool cm_fence_begin_wait_event_locked(const struct cm_fence *fence, struct cm_heap *heap);
 
-/* Waits without a limit, outside of the gate and with no lock held. The event is not queried
- * afterwards. */
-void cm_fence_wait_ungated(struct cm_heap *heap);
+/* Waits without a limit, outside of the gate and with no lock held. True: the work is done, and the
+ * event is not queried afterwards. False: the driver refused, which proves nothing. */
+bool cm_fence_wait_ungated(struct cm_heap *heap);
 
 /* Makes all future work of the context wait for its event, on the device. False: not possible. */
 bool cm_fence_order_event_locked(const struct cm_fence *fence, struct cm_heap *heap);

@@ -220,7 +220,7 @@ static void wait_for(struct cm_heap *heap, uint64_t number)
 		cm_fence_begin_wait_event_locked(&cm_batch_at(&heap->ordered, number)->fence, heap);
 	cm_lock_release(&heap->cache->event_lock);
 	if (begun)
-		cm_fence_wait_ungated(heap);
+		(void)cm_fence_wait_ungated(heap); /* the polls decide */
 }
 
 void cm_ordered_settle(struct cm_heap *heap)

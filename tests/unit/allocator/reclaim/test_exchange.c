@@ -103,6 +103,21 @@ static void behind_a_barrier_the_host_waits_for_its_event(void **state)
 	assert_int_equal(f->driver.called[FAKE_EVENT_WAIT_UNGATED], 1);
 }
 
+/* Only a probe can tell, and it is not over in time. */
+static void a_wait_that_the_driver_refuses_proves_nothing(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t addr = case_get(f, 30 * MIB);
+
+	(void)case_launch(f, addr, 1000 * MS);
+	case_put(f, addr);
+	case_fail_call(f, 5, FAKE_INVALID_VALUE); /* behind a record, a query and a barrier */
+	(void)case_get(f, 40 * MIB);
+	assert_int_equal(f->driver.called[FAKE_EVENT_WAIT_UNGATED], 1);
+	assert_true(f->driver.failed);
+	assert_int_equal(case_reserved(f), 70 * MIB);
+}
+
 /* Two idle segments, one of them used again behind a barrier. */
 static uint64_t use_one_of_two_again(struct fixture *f)
 {
@@ -424,6 +439,7 @@ int main(void)
 		fixture_case(that_of_another_device_stays),
 		fixture_case(the_event_of_a_poll_is_not_followed_by_a_probe),
 		fixture_case(behind_a_barrier_the_host_waits_for_its_event),
+		fixture_case(a_wait_that_the_driver_refuses_proves_nothing),
 		fixture_case(beside_another_context_a_probe_is_sent),
 		fixture_case(a_kernel_without_end_behind_the_barrier_is_not_waited_for),
 		fixture_case(behind_another_threads_barrier_a_probe_is_sent),
