@@ -353,22 +353,16 @@ static int serve_request(const struct cm_slow_request *request)
 	return err;
 }
 
-static bool has_failed_before(const struct cm_heap *heap)
-{
-	return atomic_load_explicit(&heap->device->first->failed_size, memory_order_relaxed);
-}
-
 int cm_slow_path_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr)
 {
 	struct cm_oom oom; /* half a kilobyte, not filled in unless the request fails */
-	struct cm_slow_refusal refusal;
+	struct cm_slow_refusal refusal = {0, 0};
 	struct cm_slow_request request = {heap, cm_heap_ctx(heap), size, bytes, ret_addr,
 					  &oom, &refusal};
 	const struct cm_driver_ops *ops = heap->cache->ops;
 	int err;
 
 	oom.nth = 0;
-	refusal.bytes = 0;
 	if (cm_heap_drains(heap))
 		return -EAGAIN;
 	request.heap = heap = cm_shard_choose(heap);
@@ -381,7 +375,7 @@ int cm_slow_path_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint
 		ops->gate_leave();
 	else if (!cm_slow_take(&request))
 		err = 0; /* a spared block, before the capture began */
-	if (!err && CM_UNLIKELY(has_failed_before(heap)))
+	if (!err)
 		cm_oom_note_served(heap, size, bytes, &oom);
 	if (CM_UNLIKELY(oom.nth))
 		cm_oom_tell(heap->cache, &oom);

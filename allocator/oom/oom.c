@@ -274,13 +274,12 @@ void cm_oom_note_pinned(struct cm_heap *heap, uint64_t bytes, struct cm_oom *ret
 	};
 }
 
-void cm_oom_note_served(struct cm_heap *heap, uint64_t size, uint64_t bytes, struct cm_oom *ret_oom)
+void cm_oom_note_served_late(struct cm_heap *heap, uint64_t size, uint64_t bytes,
+			     struct cm_oom *ret_oom)
 {
 	struct cm_device *device = heap->device->first;
-	uint64_t failed = atomic_load_explicit(&device->failed_size, memory_order_relaxed);
 
-	if (CM_LIKELY(!failed) || failed != size ||
-	    !atomic_compare_exchange_strong(&device->failed_size, &failed, 0))
+	if (!atomic_compare_exchange_strong(&device->failed_size, &size, 0))
 		return;
 	*ret_oom = (struct cm_oom){
 		.nth = atomic_load_explicit(&heap->cache->ooms, memory_order_relaxed),

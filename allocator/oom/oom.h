@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "allocator/oom/oom_report.h"
+#include "allocator/state/state.h"
 #include "stats/layout.h"
 #include "stats/peers.h"
 
@@ -68,10 +69,17 @@ void cm_oom_note_uncached(struct cm_cache *cache, uint32_t row, uint64_t ctx,
 /* The same for pinned host memory, whose event is written already. */
 void cm_oom_note_pinned(struct cm_heap *heap, uint64_t bytes, struct cm_oom *ret_oom);
 
-/* The slow path has served a request of `size`: fills in *ret_oom if such a request failed
- * before. */
-void cm_oom_note_served(struct cm_heap *heap, uint64_t size, uint64_t bytes,
-			struct cm_oom *ret_oom);
+/* The slow path has served a request of `size` (of `bytes`, as the program asked): fills in
+ * *ret_oom if the request that failed last had this size, once. */
+void cm_oom_note_served_late(struct cm_heap *heap, uint64_t size, uint64_t bytes,
+			     struct cm_oom *ret_oom);
+static inline void cm_oom_note_served(struct cm_heap *heap, uint64_t size, uint64_t bytes,
+				      struct cm_oom *ret_oom)
+{
+	if (CM_UNLIKELY(atomic_load_explicit(&heap->device->first->failed_size,
+					     memory_order_relaxed) == size))
+		cm_oom_note_served_late(heap, size, bytes, ret_oom);
+}
 
 /* Reports what one of the functions above has filled in, or does nothing if `nth` is 0. Enters the
  * stack of the request in its event, unless the event has one. No lock is held, no driver call is
