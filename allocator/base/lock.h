@@ -81,8 +81,8 @@ void cm_lock_release_word(struct cm_lock *lock);
 /*
  * Releases the lock and acquires it again. With `rests`, any thread that spins for it tries at
  * least once in between, unless the caller is the bias owner: then no thread has wanted it for
- * long. If a thread sleeps for the lock, as one does that has spun in vain, the caller sleeps for
- * some 0.1 ms, so that it wakes up to a free lock.
+ * long. If a thread sleeps for the lock, as it does once it has spun for long, the caller sleeps
+ * for some 0.1 ms, so that it wakes up to a free lock.
  */
 void cm_lock_let_in(struct cm_lock *lock, bool rests);
 /* Releases a lock that a trylock has taken for a moment. If that ended another thread's bias, the

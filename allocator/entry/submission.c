@@ -89,7 +89,8 @@ void cm_cache_end_wait(const struct cm_program_wait *wait)
 	cm_check_after(cache);
 }
 
-/* Release: who reads the number finds the work under way (cm_cache_is_work_under_way). */
+/* Release: a thread that reads the number sees the work counted as under way, too
+ * (cm_epoch_begin_idle_event_locked acquires). */
 static void count_work(struct cm_device *device)
 {
 	(void)__atomic_fetch_add(device->own_work, 1, __ATOMIC_RELEASE);

@@ -257,7 +257,7 @@ static int release_all_unreclaimed(struct cm_device *device)
 	return 0;
 }
 
-int cm_release_noted_unreclaimed(struct cm_device *device)
+int cm_release_unreclaimed_slowly(struct cm_device *device)
 {
 	int err = -EAGAIN;
 

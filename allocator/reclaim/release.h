@@ -59,11 +59,11 @@ uint64_t cm_release_idlest(struct cm_device *device, uint64_t most);
  * work may depend on what it does next. -EBUSY: a capture is active, and the caller outside of the
  * gate (cm_gate_enter).
  */
-CM_NODISCARD int cm_release_noted_unreclaimed(struct cm_device *device); /* if it was noted */
+CM_NODISCARD int cm_release_unreclaimed_slowly(struct cm_device *device);
 static inline int cm_release_unreclaimed(struct cm_device *device)
 {
 	return CM_UNLIKELY(atomic_load_explicit(&device->unreclaimed, memory_order_relaxed))
-		       ? cm_release_noted_unreclaimed(device)
+		       ? cm_release_unreclaimed_slowly(device)
 		       : 0;
 }
 
