@@ -4,7 +4,7 @@
 
 Of a product file, room or folder: the tests of tests/unit/ and those that tests/unit/elsewhere.txt
 names. Of anything in tests/: the tests whose program or command has it as a source. Without a path:
-all unit tests, the lints of layers, and the golden tests that are quick.
+all unit tests, and the lints and golden tests that are quick.
 """
 
 import json
@@ -18,7 +18,7 @@ import mirror  # noqa: E402
 import tree  # noqa: E402
 
 ALWAYS = {'layers', 'floors'}
-QUICK = {'golden', 'mirror', 'planted', 'dev'}
+QUICK = {'golden', 'mirror', 'planted', 'dev', 'text'}
 
 
 def of_product(path, table, paths):
