@@ -342,8 +342,7 @@ static bool ctx_is_dead(uint64_t ctx)
 	       res == CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-uint64_t cm_work_number __attribute__((aligned(64)));
-uint64_t cm_work_ended __attribute__((aligned(64)));
+struct cm_work cm_work;
 
 uint64_t cm_clock_now_ns(void)
 {
@@ -404,8 +403,8 @@ const struct cm_driver_ops *cm_driver_ops(void)
 		.ctx_is_dead = ctx_is_dead,
 		.gate_enter = gate_enter,
 		.gate_leave = gate_leave,
-		.work_number = &cm_work_number,
-		.work_ended = &cm_work_ended,
+		.work_number = &cm_work.number,
+		.work_ended = &cm_work.ended,
 		.now_ns = cm_clock_now_ns,
 		.sleep_ns = sleep_ns,
 	};

@@ -17,24 +17,26 @@ bool cm_driver_has_pages(int32_t ordinal, uint64_t bytes);
 /* CLOCK_MONOTONIC in nanoseconds. */
 uint64_t cm_clock_now_ns(void);
 
-/* Changes with every piece of work that may run without bound; see struct cm_driver_ops. Alone in
- * its cache line, since every launch writes it. */
-extern uint64_t cm_work_number __attribute__((visibility("hidden")));
+/* `work_number` and `work_ended` of struct cm_driver_ops: work that may run without bound. Alone in
+ * their cache line, since every launch writes both. */
+struct cm_work {
+	_Alignas(64) uint64_t number;
+	uint64_t ended;
+};
+extern struct cm_work cm_work __attribute__((visibility("hidden")));
 
-extern uint64_t cm_work_ended __attribute__((visibility("hidden")));
-
-/* Changes it, before such work is submitted. If an epoch had a free before this and is closed after
- * it, the epoch is not clean. */
+/* Before such work is submitted. If an epoch had a free before this and is closed after it, the
+ * epoch is not clean. */
 static inline void cm_work_note(void)
 {
-	(void)__atomic_fetch_add(&cm_work_number, 1, __ATOMIC_RELAXED);
+	(void)__atomic_fetch_add(&cm_work.number, 1, __ATOMIC_RELAXED);
 }
 
 /* Once for each note, when the driver has answered. A thread that leaves the call by longjmp or
  * cancellation does not come here: from then on exchanges always ask the device. */
 static inline void cm_work_end(void)
 {
-	(void)__atomic_fetch_add(&cm_work_ended, 1, __ATOMIC_RELEASE);
+	(void)__atomic_fetch_add(&cm_work.ended, 1, __ATOMIC_RELEASE);
 }
 
 #endif
