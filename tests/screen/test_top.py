@@ -127,6 +127,21 @@ def keys_move_sort_and_quit(kit):
     assert terminal.settings() == before
 
 
+def keys_of_another_terminal_are_known(kit):
+    """TERM says xterm, and tmux sends End in its own way; one key nobody knows."""
+    small = kit.puppet(allocated=GIB, reserved=GIB)
+    kit.puppet(allocated=9 * GIB, reserved=9 * GIB)
+    terminal = kit.start(kit.terminal(TERM='xterm-256color'))
+    terminal.wait(f'{small.pid}')
+    terminal.keys('End')
+    terminal.wait(rf'^> +{small.pid}')
+    terminal.keys('-H', *(f'{byte:02x}' for byte in b'\033[1;99q'))
+    terminal.keys('Home')
+    terminal.wait(rf'^ +{small.pid}')
+    terminal.keys('Escape')
+    terminal.wait('^ready>')
+
+
 def figures_move(kit):
     puppet = kit.puppet(allocated=GIB, reserved=2 * GIB)
     terminal = kit.start(kit.terminal(), '-d', '0.1')
@@ -380,8 +395,9 @@ def frames_are_printed_as_text(kit):
 
 def main():
     programs = [pathlib.Path(word).resolve() for word in sys.argv[1:4]]
-    cases = [keys_move_sort_and_quit, figures_move, a_process_that_is_killed_is_told,
-             clicks_and_the_wheel_work, details_have_what_show_prints,
+    cases = [keys_move_sort_and_quit, keys_of_another_terminal_are_known, figures_move,
+             a_process_that_is_killed_is_told, clicks_and_the_wheel_work,
+             details_have_what_show_prints,
              actions_are_asked_twice_and_done, read_only_offers_no_actions,
              the_screen_follows_its_size, no_color_means_none, ascii_draws_with_ascii,
              the_terminal_is_restored_after_control_c, the_terminal_is_restored_after_sigterm,

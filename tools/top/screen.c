@@ -91,6 +91,29 @@ static void start_colors(struct screen *screen, bool wanted)
 		(void)init_pair((short)i, colors[i], -1);
 }
 
+/* What terminals send besides what TERM says of them: TERM is often that of another terminal, as
+ * xterm's is inside tmux. */
+static void define_keys(void)
+{
+	static const struct {
+		const char *sent;
+		int code;
+	} keys[] = {
+		{"\033[A", KEY_UP},    {"\033[B", KEY_DOWN},   {"\033[C", KEY_RIGHT},
+		{"\033[D", KEY_LEFT},  {"\033[H", KEY_HOME},   {"\033[F", KEY_END},
+		{"\033[1~", KEY_HOME}, {"\033[4~", KEY_END},   {"\033[7~", KEY_HOME},
+		{"\033[8~", KEY_END},  {"\033[5~", KEY_PPAGE}, {"\033[6~", KEY_NPAGE},
+		{"\033[3~", KEY_DC},   {"\033OA", KEY_UP},     {"\033OB", KEY_DOWN},
+		{"\033OC", KEY_RIGHT}, {"\033OD", KEY_LEFT},   {"\033OH", KEY_HOME},
+		{"\033OF", KEY_END},   {"\033OM", KEY_ENTER},
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (!key_defined(keys[i].sent))
+			(void)define_key(keys[i].sent, keys[i].code);
+}
+
 static int open_terminal(struct screen *screen, const struct cm_options *options)
 {
 	const char *type = getenv("TERM");
@@ -107,6 +130,7 @@ static int open_terminal(struct screen *screen, const struct cm_options *options
 	(void)keypad(stdscr, TRUE);
 	(void)nodelay(stdscr, TRUE);
 	(void)set_escdelay(ESCAPE_MS);
+	define_keys();
 	(void)curs_set(0);
 	if (!options->no_mouse) {
 		(void)mousemask(BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL);
@@ -287,6 +311,24 @@ static int do_next(struct screen *screen, enum cm_top_next next)
 	return 0;
 }
 
+/* After Esc: reads the rest of a key that ncurses does not know, which is neither Esc nor the
+ * letters that follow it. False: Esc alone was typed. */
+static bool skip_unknown_key(void)
+{
+	wint_t key;
+	int result = get_wch(&key);
+
+	if (result != OK || (key != '[' && key != 'O')) {
+		if (result != ERR)
+			(void)(result == OK ? unget_wch((wchar_t)key) : ungetch((int)key));
+		return false;
+	}
+	/* Digits and semicolons, up to the character that ends it. */
+	while (get_wch(&key) == OK && key >= ' ' && key < '@')
+		;
+	return true;
+}
+
 /* Handles all keys that were typed. 1: the user quits, or the input has ended; or a negative
  * errno. */
 static int obey_keys(struct screen *screen)
@@ -301,6 +343,8 @@ static int obey_keys(struct screen *screen)
 			err = resize(screen);
 		else if (result == KEY_CODE_YES && key == KEY_MOUSE)
 			err = do_next(screen, obey_mouse(screen));
+		else if (result == OK && key == CM_KEY_ESCAPE && skip_unknown_key())
+			continue;
 		else
 			err = do_next(screen, cm_top_key(screen->top,
 							 translate(key, result == KEY_CODE_YES)));
