@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/top/view.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -23,9 +24,18 @@ static void format_clock(uint64_t time_ns, bool date, char *text, size_t bytes)
 	(void)strftime(text, bytes, date ? "%Y-%m-%d %H:%M:%S" : "%H:%M:%S", &tm);
 }
 
+/* A remark in the title: whole or not at all. Returns the column after it. */
+static int draw_remark(struct cm_canvas *canvas, int x, const char *text)
+{
+	if (x + (int)strlen(text) > canvas->width)
+		return x;
+	return cm_canvas_text(canvas, 0, x, canvas->width - x, plain, text);
+}
+
 static int draw_counts(const struct cm_top *top, struct cm_canvas *canvas, int x)
 {
 	const int width = canvas->width;
+	char unreadable[48];
 
 	x = cm_canvas_print(canvas, 0, x, width - x, plain, "  %zu running", top->running);
 	if (top->stopped)
@@ -33,10 +43,8 @@ static int draw_counts(const struct cm_top *top, struct cm_canvas *canvas, int x
 	if (top->crashed)
 		x = cm_canvas_print(canvas, 0, cm_canvas_text(canvas, 0, x, 2, plain, ", "),
 				    width - x, alarm_pen, "%zu crashed", top->crashed);
-	if (top->unreadable)
-		x = cm_canvas_print(canvas, 0, x, width - x, plain, ", %zu not readable",
-				    top->unreadable);
-	return x;
+	(void)snprintf(unreadable, sizeof(unreadable), ", %zu not readable", top->unreadable);
+	return top->unreadable ? draw_remark(canvas, x, unreadable) : x;
 }
 
 /* Where a recording is, and how fast it is played. */
@@ -59,9 +67,10 @@ static int draw_replay(const struct cm_top *top, struct cm_canvas *canvas, int x
 static void draw_title(const struct cm_top *top, struct cm_canvas *canvas)
 {
 	const int width = canvas->width;
-	char clock[32];
+	char clock[32], interval[32];
 	int x;
 
+	(void)snprintf(interval, sizeof(interval), "  every %g s", (double)top->interval_ns / 1e9);
 	format_clock(top->time_ns, top->replay.on, clock, sizeof(clock));
 	x = cm_canvas_text(canvas, 0, 0, width / 2, bold, top->host);
 	x = cm_canvas_print(canvas, 0, x, width - x, plain, "  %s", clock);
@@ -71,12 +80,11 @@ static void draw_title(const struct cm_top *top, struct cm_canvas *canvas)
 		x = draw_replay(top, canvas, x);
 	x = draw_counts(top, canvas, x);
 	if (!top->replay.on)
-		x = cm_canvas_print(canvas, 0, x, width - x, plain, "  every %g s",
-				    (double)top->interval_ns / 1e9);
+		x = draw_remark(canvas, x, interval);
 	if (top->follow)
-		x = cm_canvas_text(canvas, 0, x, width - x, plain, "  following");
+		x = draw_remark(canvas, x, "  following");
 	if (top->readonly)
-		x = cm_canvas_text(canvas, 0, x, width - x, plain, "  read-only");
+		x = draw_remark(canvas, x, "  read-only");
 	if (top->filter[0])
 		(void)cm_canvas_print(canvas, 0, x, width - x, bold, "  filter: %s", top->filter);
 }

@@ -116,8 +116,21 @@ static char *wrap_lines(const char *text, size_t width)
 	return NULL;
 }
 
+/* Says in the heading that a text goes on below, if there is room. */
+static void draw_more(struct cm_canvas *canvas, int y)
+{
+	static const char more[] = " Down: more";
+	const int x = canvas->width - (int)strlen(more) - 1;
+	int i;
+
+	for (i = x; i < canvas->width; i++)
+		if (i < 0 || cm_canvas_cell(canvas, y, i)->ch != L' ')
+			return;
+	(void)cm_canvas_text(canvas, y, x, canvas->width - x, bar, more);
+}
+
 /* The lines of a text from top->menu on, which is brought back into the text. */
-static void draw_lines(struct cm_top *top, struct cm_canvas *canvas, int y, int height,
+static void draw_lines(struct cm_top *top, struct cm_canvas *canvas, int heading, int y, int height,
 		       const char *text)
 {
 	const size_t lines = count_lines(text), room = height > 0 ? (size_t)height : 0;
@@ -126,6 +139,8 @@ static void draw_lines(struct cm_top *top, struct cm_canvas *canvas, int y, int 
 
 	if (top->menu + room > lines)
 		top->menu = lines > room ? lines - room : 0;
+	if (top->menu + room < lines)
+		draw_more(canvas, heading);
 	for (i = 0; *text && i < top->menu + room; i++) {
 		length = strcspn(text, "\n");
 		if (i >= top->menu) {
@@ -178,7 +193,7 @@ void cm_view_detail(struct cm_top *top, struct cm_canvas *canvas, int y, int hei
 		return;
 	}
 	text = top->detail ? wrap_lines(top->detail, (size_t)canvas->width - 1) : NULL;
-	draw_lines(top, canvas, y + 2 + graph, height - 2 - graph,
+	draw_lines(top, canvas, y, y + 2 + graph, height - 2 - graph,
 		   text          ? text
 		   : top->detail ? top->detail
 				 : "reading ...");
@@ -232,7 +247,7 @@ static const char help[] =
 	"1 to 9, 0    list or hide the processes of a card; list all   d  cards on/off\n"
 	"t            group by container, job, user, program\n"
 	"o F2         columns   b  exact bytes   c  crashed processes on/off\n"
-	"^L           redraw the screen   ^Z  to the background   q F10 ^C  quit\n"
+	"^L           redraw the screen   ^Z  to the background   q Esc F10 ^C  quit\n"
 	"\n"
 	"On a process of your own, asked twice each:\n"
 	"T trim   R reset peaks   H history on/off   S save a snapshot   X send SIGTERM\n"
@@ -284,6 +299,6 @@ void cm_view_help(struct cm_top *top, struct cm_canvas *canvas, int y, int heigh
 	char *text = wrap_help(canvas->width < HELP_LEAST ? HELP_LEAST : (size_t)canvas->width - 1);
 
 	draw_heading(canvas, y, "Keys");
-	draw_lines(top, canvas, y + 1, height - 1, text ? text : help);
+	draw_lines(top, canvas, y, y + 1, height - 1, text ? text : help);
 	free(text);
 }

@@ -160,6 +160,7 @@ static void frames_of_what_lies_over_the_table(void **state)
 	f->top.mode = CM_TOP_HELP;
 	compare(f, "help", 80, 40);
 	compare(f, "help-60", 60, 48);
+	compare(f, "help-begun", 80, 24);
 	f->top.mode = CM_TOP_MENU_SORT;
 	compare(f, "sort", 80, 24);
 	f->top.mode = CM_TOP_MENU_COLUMNS;
