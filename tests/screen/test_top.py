@@ -202,7 +202,7 @@ def actions_are_asked_twice_and_done(kit):
     terminal.keys('y')
     terminal.wait('Really release')
     terminal.keys('y')
-    terminal.wait('does not take this command')  # a puppet answers none
+    terminal.wait('^trim: .*does not take this command')  # a puppet answers none
     terminal.keys('X')
     terminal.wait('Send SIGTERM')
     terminal.keys('n')
@@ -215,6 +215,20 @@ def actions_are_asked_twice_and_done(kit):
     terminal.keys('y')
     terminal.wait('sent SIGTERM')
     assert puppet.process.wait(PATIENCE) == -signal.SIGTERM
+
+
+def actions_are_answered(kit):
+    """By the made-up machine, each in the line that says what was done."""
+    demo = subprocess.Popen([kit.tool, 'demo', '--dir', kit.folder], stdout=subprocess.PIPE)
+    kit.stack.callback(demo.wait)
+    kit.stack.callback(demo.terminate)
+    kit.stack.callback(demo.stdout.close)
+    demo.stdout.readline()
+    terminal = kit.start(kit.terminal(), '-p', 'solver')
+    for key, answer in (('R', r'GPU \d: peaks set'), ('H', r'^recording +events off')):
+        terminal.wait('solver')
+        terminal.keys(key, 'y', 'y')
+        terminal.wait(answer)
 
 
 def read_only_offers_no_actions(kit):
@@ -397,8 +411,8 @@ def main():
     programs = [pathlib.Path(word).resolve() for word in sys.argv[1:4]]
     cases = [keys_move_sort_and_quit, keys_of_another_terminal_are_known, figures_move,
              a_process_that_is_killed_is_told, clicks_and_the_wheel_work,
-             details_have_what_show_prints,
-             actions_are_asked_twice_and_done, read_only_offers_no_actions,
+             details_have_what_show_prints, actions_are_asked_twice_and_done, actions_are_answered,
+             read_only_offers_no_actions,
              the_screen_follows_its_size, no_color_means_none, ascii_draws_with_ascii,
              the_terminal_is_restored_after_control_c, the_terminal_is_restored_after_sigterm,
              the_terminal_is_restored_after_sighup, it_stops_and_comes_back,

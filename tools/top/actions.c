@@ -84,9 +84,9 @@ void cm_top_question(const struct cm_top *top, char *text, size_t bytes)
 {
 	const struct cm_top_request *request = &top->request;
 
-	(void)snprintf(text, bytes, "%s%s process %d%s%s? y: yes, any other key: no",
-		       request->asked ? "Really " : "", action_text(request), (int)request->pid,
-		       *request->file ? " as " : "", request->file);
+	(void)snprintf(text, bytes, "%s%s process %d%s%s? y or n", request->asked ? "Really " : "",
+		       action_text(request), (int)request->pid, *request->file ? " as " : "",
+		       request->file);
 	if (!request->asked && text[0] >= 'a' && text[0] <= 'z')
 		text[0] = (char)(text[0] - 'a' + 'A');
 }

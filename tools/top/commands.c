@@ -170,22 +170,26 @@ void cm_commands_fetch(struct cm_commands *commands, struct cm_top *top)
 		commands->report_due = false;
 }
 
-/* The last line of what a command printed. */
+/* The line of what a command printed that answers the user: the first, which of `history` has no
+ * more than the process, so there the next. A complaint without the program's name, as the screen
+ * is narrow; advice may follow it. */
 static void say_answer(struct cm_top *top, const struct cm_child *child)
 {
+	static const char program[] = CM_PROGRAM ": ";
 	const bool good = WIFEXITED(child->status) && !WEXITSTATUS(child->status);
-	char *text = child->text, *line = text;
+	const char *line = child->text, *next;
 
-	if (!text) {
+	if (!line) {
 		cm_top_say(top, !good, "%s", good ? "done" : "it did not work");
 		return;
 	}
-	while (child->length && strlen(text) && text[strlen(text) - 1] == '\n')
-		text[strlen(text) - 1] = '\0';
-	/* The first line is the complaint; advice may follow it. */
-	if (good && strrchr(text, '\n'))
-		line = strrchr(text, '\n') + 1;
-	cm_top_say(top, !good, "%s", line + strspn(line, " "));
+	next = strchr(line, '\n');
+	if (good && top->request.action == CM_TOP_ACTION_HISTORY && next && next[1])
+		line = next + 1;
+	if (!strncmp(line, program, strlen(program)))
+		line += strlen(program);
+	line += strspn(line, " ");
+	cm_top_say(top, !good, "%.*s", (int)strcspn(line, "\n"), line);
 }
 
 static char *join(const char *first, const char *second)
