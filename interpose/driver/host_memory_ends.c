@@ -43,6 +43,12 @@ bool cm_end_of_box_is_host(CUmemorytype type, CUdeviceptr addr)
 	}
 }
 
+bool cm_end_of_box_is_mapped(CUmemorytype type, CUdeviceptr addr)
+{
+	return (type == CU_MEMORYTYPE_UNIFIED || type == CU_MEMORYTYPE_DEVICE) &&
+	       cm_end_of_device_is_host(addr);
+}
+
 bool cm_ends_of_list_are_host(const CUdeviceptr *list, size_t count)
 {
 	bool found = false;

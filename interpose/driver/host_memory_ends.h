@@ -22,6 +22,9 @@ bool cm_end_of_device_is_host(CUdeviceptr addr);
 /* One end of a copy in 2D or 3D. `addr` counts if the type is unified or device memory. */
 bool cm_end_of_box_is_host(CUmemorytype type, CUdeviceptr addr);
 
+/* The same, but false for an end that the caller says is memory of the host. */
+bool cm_end_of_box_is_mapped(CUmemorytype type, CUdeviceptr addr);
+
 /* Any of the ends of a batch. */
 bool cm_ends_of_list_are_host(const CUdeviceptr *list, size_t count);
 bool cm_ends_of_boxes_are_host(const CUDA_MEMCPY3D_BATCH_OP *list, size_t count);

@@ -80,18 +80,39 @@
 		cm_hook_leave();                                                      \
 		return res;                                                           \
 	}
-#define COPY_IN_PLACE(symbol, named_by, params, pass)        \
-	CUresult cm_wrap_##symbol params                     \
-	{                                                    \
-		return SUBMIT(symbol, named_by, NULL, pass); \
+/* The driver need not wait where both ends are memory of a device, and managed or mapped memory may
+ * be named as such. An end that is memory of the host it has waited for. */
+#define COPY_IN_PLACE(symbol, named_by, per_thread, params, pass, ends)                            \
+	CUresult cm_wrap_##symbol params                                                           \
+	{                                                                                          \
+		CUresult res = SUBMIT(symbol, named_by, NULL, pass);                               \
+                                                                                                   \
+		if (res != CUDA_SUCCESS || !cm_host_work_has_kernels() || !cm_host_work_is_on() || \
+		    !cm_hook_enter())                                                              \
+			return res;                                                                \
+		if (ends)                                                                          \
+			cm_host_work_note(NULL, per_thread);                                       \
+		cm_hook_leave();                                                                   \
+		return res;                                                                        \
 	}
 
 #define CM_COPY(symbol, params, pass, ends)                        \
 	COPY(symbol, named_by_##symbol, false, params, pass, ends) \
 	COPY(symbol##_ptsz, named_by_##symbol, true, params, pass, ends)
-#define CM_COPY_IN_PLACE(symbol, params, pass, ends)           \
-	COPY_IN_PLACE(symbol, named_by_##symbol, params, pass) \
-	COPY_IN_PLACE(symbol##_ptds, named_by_##symbol, params, pass)
+#include "interpose/wrappers/copies.def"
+
+#undef HOST
+#undef ANY
+#undef BOX
+#define HOST(addr) ((void)(addr), false)
+#define ANY(addr)  cm_end_of_device_is_host(addr)
+#define BOX(copy)                                                             \
+	(cm_end_of_box_is_mapped((copy)->srcMemoryType, (copy)->srcDevice) || \
+	 cm_end_of_box_is_mapped((copy)->dstMemoryType, (copy)->dstDevice))
+#define CM_COPY(symbol, params, pass, ends)
+#define CM_COPY_IN_PLACE(symbol, params, pass, ends)                        \
+	COPY_IN_PLACE(symbol, named_by_##symbol, false, params, pass, ends) \
+	COPY_IN_PLACE(symbol##_ptds, named_by_##symbol, true, params, pass, ends)
 #include "interpose/wrappers/copies.def"
 
 /* From here on, kernels can reach host memory by this address. */

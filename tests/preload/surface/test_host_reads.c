@@ -69,22 +69,6 @@ static void play_unified_on_devices(void)
 	CM_MUST(cuStreamQuery(stream) == CUDA_ERROR_NOT_READY);
 }
 
-/* A plain copy between devices is seen by the host where one end is managed. */
-static void play_managed_of_devices(void)
-{
-	CUcontext first, second = cm_open(1);
-	CUdeviceptr managed, own = cm_get(BYTES);
-
-	OK(cuMemsetD32_v2(own, 9, BYTES / 4));
-	OK(cuCtxSynchronize());
-	open_all();
-	OK(cuCtxGetCurrent(&first));
-	OK(cuMemAllocManaged(&managed, BYTES, CU_MEM_ATTACH_GLOBAL));
-	OK(cuMemcpyPeerAsync(managed, first, own, second, BYTES, stream));
-	OK(cuMemFree_v2(temporary));
-	CM_MUST(((uint32_t *)managed)[BYTES / 4 - 1] == 9);
-}
-
 static void play_planes(void)
 {
 	CUDA_MEMCPY2D plane = {
@@ -352,17 +336,6 @@ static void fill_by_kernel(CUdeviceptr addr)
 	OK(cuLaunchKernel(fill, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
 }
 
-static void play_managed(void)
-{
-	CUdeviceptr managed;
-
-	open_all();
-	OK(cuMemAllocManaged(&managed, BYTES, CU_MEM_ATTACH_GLOBAL));
-	fill_by_kernel(managed);
-	OK(cuMemFree_v2(temporary));
-	CM_MUST(((uint32_t *)managed)[BYTES / 4 - 1] == 5);
-}
-
 static void play_mapped(void)
 {
 	CUdeviceptr addr;
@@ -493,8 +466,6 @@ static const struct cm_role roles[] = {
 	{"graph", play_graph},
 	{"host_function", play_host_function},
 	{"host_function_of_a_graph", play_host_function_of_a_graph},
-	{"managed", play_managed},
-	{"managed_of_devices", play_managed_of_devices},
 	{"mapped", play_mapped},
 	{"fill_of_mapped", play_fill_of_mapped},
 	{"unified_on_devices", play_unified_on_devices},
@@ -526,9 +497,6 @@ CM_PLAY_EVERYWHERE(a_copy_of_the_threads_own_stream_is_read, "own_stream", NULL)
 CM_PLAY_EVERYWHERE(a_copy_of_a_graph_is_read, "graph", NULL)
 CM_PLAY_EVERYWHERE(a_host_function_has_run, "host_function", NULL)
 CM_PLAY_EVERYWHERE(a_host_function_of_a_graph_has_run, "host_function_of_a_graph", NULL)
-CM_PLAY_EVERYWHERE(managed_memory_is_read_behind_a_kernel, "managed", NULL)
-CM_PLAY_EVERYWHERE(managed_memory_is_read_behind_a_peer_copy, "managed_of_devices",
-		   "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(mapped_memory_is_read_behind_a_kernel, "mapped", NULL)
 CM_PLAY_EVERYWHERE(mapped_memory_is_read_behind_a_fill, "fill_of_mapped", NULL)
 CM_PLAY(a_copy_between_devices_is_not_waited_for, "unified_on_devices", "", NULL)
@@ -562,8 +530,6 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_copy_of_a_graph_is_read),
 		CM_PLAY_TEST(a_host_function_has_run),
 		CM_PLAY_TEST(a_host_function_of_a_graph_has_run),
-		CM_PLAY_TEST(managed_memory_is_read_behind_a_kernel),
-		CM_PLAY_TEST(managed_memory_is_read_behind_a_peer_copy),
 		CM_PLAY_TEST(mapped_memory_is_read_behind_a_kernel),
 		CM_PLAY_TEST(mapped_memory_is_read_behind_a_fill),
 		CM_PLAY_TEST(a_copy_between_devices_is_not_waited_for),

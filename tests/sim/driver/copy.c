@@ -101,11 +101,13 @@ static bool is_pageable(uint64_t addr)
 	return !sim_mem_find(addr);
 }
 
+/* Managed memory, too: a copy between it and a device may be one that the host does not wait
+ * for. */
 static bool is_on_device(uint64_t addr)
 {
 	const struct sim_mem *mem = sim_mem_find(addr);
 
-	return mem && sim_mem_is_on_device(mem);
+	return mem && (sim_mem_is_on_device(mem) || mem->kind == SIM_MEM_MANAGED);
 }
 
 /* The rows of the source are put one after the other. */
