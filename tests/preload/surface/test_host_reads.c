@@ -369,6 +369,32 @@ static void play_kernel_in_pinned(void)
 	CM_MUST(host[BYTES / 4 - 1] == 0);
 }
 
+/* Nor does anything tell it of memory that no call has made. */
+static void play_kernel_in_pageable(void)
+{
+	static uint32_t words[BYTES / 4];
+
+	open_all();
+	fill_by_kernel((uintptr_t)words);
+	OK(cuMemFree_v2(temporary));
+	CM_MUST(words[BYTES / 4 - 1] == 0);
+	OK(cuStreamSynchronize(stream));
+	CM_MUST(words[BYTES / 4 - 1] == 5);
+}
+
+/* Once the process has managed or mapped memory kernels are waited for, wherever they write. */
+static void play_kernel_in_pageable_beside_managed(void)
+{
+	static uint32_t words[BYTES / 4];
+	CUdeviceptr managed;
+
+	open_all();
+	OK(cuMemAllocManaged(&managed, MIB, CU_MEM_ATTACH_GLOBAL));
+	fill_by_kernel((uintptr_t)words);
+	OK(cuMemFree_v2(temporary));
+	CM_MUST(words[BYTES / 4 - 1] == 5);
+}
+
 /* Kernels alone are waited for by nobody, and nothing is asked. */
 static void play_kernels(void)
 {
@@ -473,6 +499,8 @@ static const struct cm_role roles[] = {
 	{"captured_copy", play_captured_copy},
 	{"graph_on_device", play_graph_on_device},
 	{"kernel_in_pinned", play_kernel_in_pinned},
+	{"kernel_in_pageable", play_kernel_in_pageable},
+	{"kernel_in_pageable_beside_managed", play_kernel_in_pageable_beside_managed},
 	{"kernels", play_kernels},
 	{"synchronized", play_synchronized},
 	{"copy_and_kernel", play_copy_and_kernel},
@@ -504,6 +532,10 @@ CM_PLAY(a_copy_is_read_behind_a_free_of_pinned_memory, "pinned_free", "", NULL)
 CM_PLAY(a_captured_copy_is_not_waited_for, "captured_copy", "", NULL)
 CM_PLAY(a_graph_on_a_device_is_not_waited_for, "graph_on_device", "", NULL)
 CM_PLAY(a_kernel_in_plain_pinned_memory_is_not_waited_for, "kernel_in_pinned", "", NULL)
+CM_PLAY(a_kernel_in_pageable_memory_is_not_waited_for, "kernel_in_pageable", "",
+	"CUDASIM=pageable:on")
+CM_PLAY_EVERYWHERE(pageable_memory_is_read_beside_managed, "kernel_in_pageable_beside_managed",
+		   "CUDASIM=pageable:on")
 CM_PLAY(kernels_are_not_waited_for_and_nothing_is_asked, "kernels", "", NULL)
 CM_PLAY(what_the_program_waited_for_costs_one_question, "synchronized", "", NULL)
 CM_PLAY(the_kernel_behind_a_copy_is_not_waited_for, "copy_and_kernel", "", NULL)
@@ -537,6 +569,8 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_captured_copy_is_not_waited_for),
 		CM_PLAY_TEST(a_graph_on_a_device_is_not_waited_for),
 		CM_PLAY_TEST(a_kernel_in_plain_pinned_memory_is_not_waited_for),
+		CM_PLAY_TEST(a_kernel_in_pageable_memory_is_not_waited_for),
+		CM_PLAY_TEST(pageable_memory_is_read_beside_managed),
 		CM_PLAY_TEST(kernels_are_not_waited_for_and_nothing_is_asked),
 		CM_PLAY_TEST(what_the_program_waited_for_costs_one_question),
 		CM_PLAY_TEST(the_kernel_behind_a_copy_is_not_waited_for),

@@ -5,6 +5,7 @@
  */
 #include "memory.h"
 #include "operation.h"
+#include "plan.h"
 #include "stream.h"
 
 static CUresult fill(CUstream handle, const struct sim_fill *what, bool wait)
@@ -22,12 +23,12 @@ static CUresult fill(CUstream handle, const struct sim_fill *what, bool wait)
 		return result;
 	if (!what->width || !what->height)
 		return CUDA_SUCCESS;
-	if (!mem || what->dst % what->element ||
+	if ((!mem && !sim_plan.pageable) || what->dst % what->element ||
 	    (what->height > 1 && what->pitch < what->width * what->element) ||
 	    !sim_mem_is_live(what->dst,
 			     (what->height - 1) * what->pitch + what->width * what->element, true))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (wait && !sim_mem_is_on_device(mem))
+	if (wait && !(mem && sim_mem_is_on_device(mem)))
 		return sim_stream_submit_and_wait(stream, &op);
 	return sim_stream_submit(stream, &op, NULL);
 }

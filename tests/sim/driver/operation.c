@@ -153,7 +153,9 @@ static bool is_reachable(const struct sim_touch *touch, void *ctx)
 	for (at = touch->addr; at == touch->addr || at < touch->addr + touch->bytes;
 	     at = mem->base + mem->bytes) {
 		mem = sim_mem_find(at);
-		if (!mem || !sim_ctx_can_reach(ctx, mem, touch->write))
+		if (!mem)
+			return sim_plan.pageable;
+		if (!sim_ctx_can_reach(ctx, mem, touch->write))
 			return false;
 	}
 	return true;

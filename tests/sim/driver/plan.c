@@ -230,6 +230,8 @@ bool sim_plan_set(const char *word)
 		return parse_switch(value, &sim_plan.mig);
 	if (name_is("abilities", length, word))
 		return parse_switch(value, &sim_plan.abilities);
+	if (name_is("pageable", length, word))
+		return parse_switch(value, &sim_plan.pageable);
 	if (name_is("time", length, word))
 		return set_time(value);
 	if (name_is("guard", length, word))

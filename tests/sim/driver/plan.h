@@ -28,6 +28,7 @@ struct sim_plan {
 	int version;      /* of the driver, as cuDriverGetVersion says it */
 	bool mig;         /* devices are instances of cards, as under MIG: their names say so */
 	bool abilities;   /* mapped memory can be asked for those of other memory */
+	bool pageable;    /* devices reach memory of the host that no call has made or registered */
 	bool real_time;
 	bool guard;    /* freed device memory faults; costs system calls */
 	bool teardown; /* calls answer DEINITIALIZED once exit handlers ran */
