@@ -215,14 +215,15 @@ struct cm_submission {
  * of these rows, and cm_cache_end_reach when the driver has answered, also with an error. Nothing
  * else makes memory of a device wait for work of other devices (reuse/reach.h). If other devices
  * are named, waits until memory of theirs that was allocated behind a barrier is idle. No lock is
- * held. May be called while a capture is active.
+ * held. May be called while a capture is active. Such work is counted in work_number before it is
+ * announced, and in work_ended behind the end.
  */
 struct cm_submission cm_cache_begin_reach(struct cm_cache *cache, uint64_t ctx, uint64_t named);
 void cm_cache_end_reach(struct cm_cache *cache, struct cm_submission submission);
 
 /* Work that may run without bound is about to be submitted to a stream of the context, or later
- * work of the context may be ordered behind such work. `ctx` 0: of any context. Called in
- * addition to counting in work_number of struct cm_driver_ops. */
+ * work of the context may be ordered behind such work. `ctx` 0: of any context. Called behind
+ * the counting in work_number of struct cm_driver_ops, and in addition to it. */
 void cm_cache_note_work(struct cm_cache *cache, uint64_t ctx);
 
 /*

@@ -2,6 +2,7 @@
 #include "interpose/driver/reach.h"
 
 #include "interpose/driver/current.h"
+#include "interpose/driver/driver_ops.h"
 
 uint64_t cm_reach_of(CUdeviceptr addr)
 {
@@ -89,8 +90,12 @@ struct cm_submission cm_reach_begin(CUstream stream, uint64_t named)
 	if (!named)
 		return submission;
 	entered = cm_hook_enter();
+	/* First: a thread that sees it counted for a device sees that it is under way. */
+	cm_work_note();
 	submission = cm_cache_begin_reach(cm_process_cache_if_made(), cm_context_of_stream(stream),
 					  named);
+	if (!submission.named)
+		cm_work_end();
 	if (entered)
 		cm_hook_leave();
 	return submission;
@@ -98,8 +103,10 @@ struct cm_submission cm_reach_begin(CUstream stream, uint64_t named)
 
 void cm_reach_end(struct cm_submission submission)
 {
-	if (submission.named)
-		cm_cache_end_reach(cm_process_cache_if_made(), submission);
+	if (!submission.named)
+		return;
+	cm_cache_end_reach(cm_process_cache_if_made(), submission);
+	cm_work_end();
 }
 
 void cm_reach_note_work(CUstream stream)

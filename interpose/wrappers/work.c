@@ -200,16 +200,28 @@ CUresult cm_wrap_cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream)
 		       : note_captured(res, stream, true, cm_graph_work_devices(graph));
 }
 
+/* Work of all streams of a context, or, NULL, of any context is about to be submitted. Returns
+ * whether it was counted, and cm_work_end must follow. */
+static bool note_work_in(CUcontext ctx)
+{
+	if (CM_LIKELY(!cm_reach_is_watched()))
+		return false;
+	cm_work_note();
+	cm_reach_note_work_in(ctx);
+	return true;
+}
+
 /* Each kernel names a stream of its own. */
 CUresult cm_wrap_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launches,
 						      unsigned int count, unsigned int flags)
 {
+	const bool counted = note_work_in(NULL);
 	CUresult res;
 	unsigned int i;
 
-	if (CM_UNLIKELY(cm_reach_is_watched()))
-		cm_reach_note_work_in(NULL);
 	res = launch_on_devices(launches, count, flags);
+	if (CM_UNLIKELY(counted))
+		cm_work_end();
 	for (i = 0; res == CUDA_SUCCESS && cm_host_work_is_on() && KERNEL && i < count; i++)
 		note_host_work(launches[i].hStream, false);
 	return res;
@@ -221,16 +233,21 @@ static uint64_t devices_of_stream(CUstream stream)
 	return cm_device_of_context(cm_context_of_stream(stream));
 }
 
-/* Behind the event may be unbounded work of another device. A stream that waits for an event of a
- * capture takes part in it from then on. */
+/* Behind the event may be unbounded work of another device: the wait is such work, too. A stream
+ * that waits for an event of a capture takes part in it from then on. */
 #define WAIT(symbol, per_thread)                                                      \
 	CUresult cm_wrap_##symbol(CUstream stream, CUevent event, unsigned int flags) \
 	{                                                                             \
+		const bool counted = cm_reach_is_watched();                           \
 		CUresult res;                                                         \
                                                                                       \
-		if (CM_UNLIKELY(cm_reach_is_watched()))                               \
+		if (CM_UNLIKELY(counted)) {                                           \
+			cm_work_note();                                               \
 			cm_reach_note_work(stream);                                   \
+		}                                                                     \
 		res = cm_real.symbol(stream, event, flags);                           \
+		if (CM_UNLIKELY(counted))                                             \
+			cm_work_end();                                                \
 		return CM_LIKELY(!cm_capture_is_active())                             \
 			       ? res                                                  \
 			       : note_captured(res, stream, per_thread,               \
@@ -242,7 +259,11 @@ WAIT(cuStreamWaitEvent_ptsz, true)
 
 CUresult cm_wrap_cuCtxWaitEvent(CUcontext ctx, CUevent event)
 {
-	if (CM_UNLIKELY(cm_reach_is_watched()))
-		cm_reach_note_work_in(ctx);
-	return cm_real.cuCtxWaitEvent(ctx, event);
+	const bool counted = note_work_in(ctx);
+	CUresult res;
+
+	res = cm_real.cuCtxWaitEvent(ctx, event);
+	if (CM_UNLIKELY(counted))
+		cm_work_end();
+	return res;
 }

@@ -133,6 +133,7 @@ struct scene {
 	CUcontext first, second;
 	CUdeviceptr own, other, word; /* of devices 1, 0 and 0 */
 	CUstream stream;              /* of device 1 */
+	CUevent event;                /* of device 1, recorded */
 };
 
 static struct scene open_scene(void)
@@ -143,6 +144,8 @@ static struct scene open_scene(void)
 	scene.second = cm_open(1);
 	scene.own = cm_get(BLOCK);
 	OK(cuStreamCreate(&scene.stream, CU_STREAM_NON_BLOCKING));
+	OK(cuEventCreate(&scene.event, CU_EVENT_DISABLE_TIMING));
+	OK(cuEventRecord(scene.event, scene.stream));
 	return scene;
 }
 
@@ -487,6 +490,60 @@ static void play_foreign_event_of_context(void)
 	play_foreign(true);
 }
 
+/* Idle segments of device 0 go for one of its own. */
+static void *exchange(void *first)
+{
+	OK(cuCtxSetCurrent(first));
+	(void)cm_get(50 * MIB);
+	return NULL;
+}
+
+/* While the calling thread is about to submit. */
+static void let_another_exchange(void *first)
+{
+	pthread_t thread;
+
+	CM_MUST(!pthread_create(&thread, NULL, exchange, first));
+	CM_MUST(!pthread_join(thread, NULL));
+}
+
+/* Work that was announced before an event showed device 0 to be idle, and submitted behind it. */
+static void show_idle_before(void (*submit)(const struct scene *scene))
+{
+	struct scene scene = open_scene();
+	CUdeviceptr idle[3];
+	uint64_t records;
+	int i;
+
+	OK(cuCtxSetCurrent(scene.first));
+	for (i = 0; i < 3; i++)
+		idle[i] = cm_get(40 * MIB);
+	for (i = 0; i < 3; i++)
+		OK(cuMemFree_v2(idle[i]));
+	OK(cuCtxSynchronize());
+	cudasim_interrupt(2, let_another_exchange, scene.first); /* behind cuStreamGetCtx */
+	submit(&scene);
+	CM_MUST(cudasim_calls("cuMemFree_v2") == 2);
+	records = cudasim_calls("cuCtxRecordEvent");
+	(void)cm_get(56 * MIB);
+	CM_MUST(cudasim_calls("cuCtxRecordEvent") > records);
+}
+
+static void wait_for_event(const struct scene *scene)
+{
+	OK(cuStreamWaitEvent(CU_STREAM_PER_THREAD, scene->event, 0));
+}
+
+static void play_idle_before_a_wait(void)
+{
+	show_idle_before(wait_for_event);
+}
+
+static void play_idle_before_a_copy(void)
+{
+	show_idle_before(do_fill);
+}
+
 /* The copy goes with its device, which natively a reset waits for. */
 static void play_reset(void)
 {
@@ -511,6 +568,8 @@ static const struct cm_role roles[] = {
 	{"foreign_stream", play_foreign_stream},
 	{"foreign_event", play_foreign_event},
 	{"foreign_event_of_context", play_foreign_event_of_context},
+	{"idle_before_a_wait", play_idle_before_a_wait},
+	{"idle_before_a_copy", play_idle_before_a_copy},
 	{"reset", play_reset},
 	{NULL, NULL},
 };
@@ -532,6 +591,8 @@ CM_PLAY(work_that_names_a_block_comes_after_its_old_work, "in_place", "", WITHOU
 CM_PLAY(a_copy_is_work_of_its_stream, "foreign_stream", "", PLAN(""))
 CM_PLAY(a_stream_waits_for_an_event_of_another_device, "foreign_event", "", PLAN(""))
 CM_PLAY(a_context_waits_for_an_event_of_another_device, "foreign_event_of_context", "", PLAN(""))
+CM_PLAY(a_device_that_gets_a_wait_is_not_idle, "idle_before_a_wait", "", PLAN(""))
+CM_PLAY(a_device_that_gets_a_copy_is_not_idle, "idle_before_a_copy", "", PLAN(""))
 CM_PLAY(a_device_that_is_reset_holds_nothing_back, "reset", "", PLAN(""))
 
 int main(int argc, char **argv)
@@ -551,6 +612,8 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_copy_is_work_of_its_stream),
 		CM_PLAY_TEST(a_stream_waits_for_an_event_of_another_device),
 		CM_PLAY_TEST(a_context_waits_for_an_event_of_another_device),
+		CM_PLAY_TEST(a_device_that_gets_a_wait_is_not_idle),
+		CM_PLAY_TEST(a_device_that_gets_a_copy_is_not_idle),
 		CM_PLAY_TEST(a_device_that_is_reset_holds_nothing_back),
 	};
 
