@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""clang-tidy on every source, and on none a second time: tidy.py BUILD [SOURCE...]
+"""clang-tidy on every source, and on none a second time: tidy.py BUILD CLANG_BUILD [SOURCE...]
 
 A source that was clean is passed over until it changes, or a header of this tree that it includes,
 or the rules, or its command, or clang-tidy. The stamps of clean ones are in .cache/tidy. The build is
-one of clang's, and built: its ninja knows who includes what.
+complete: its ninja knows who includes what. The one of clang's has the commands and the generated
+headers; its objects need not be there.
 """
 
 import concurrent.futures
@@ -58,17 +59,18 @@ def check(entry, stamp, build):
 
 
 def main():
-    build = pathlib.Path(sys.argv[1]).resolve()
+    build = pathlib.Path(sys.argv[2]).resolve()
+    asked = sys.argv[3:]
     STAMPS.mkdir(parents=True, exist_ok=True)
     rules = [tree.ROOT / path for path in tree.files() if path.name == '.clang-tidy']
     version = subprocess.run([TIDY, '--version'], check=True, capture_output=True).stdout
     common = version + b''.join(path.read_bytes() for path in rules)
-    dependencies = read_dependencies(build)
+    dependencies = read_dependencies(pathlib.Path(sys.argv[1]).resolve())
     entries = {}
     for entry in json.loads((build / 'compile_commands.json').read_text()):
         path = (build / entry['file']).resolve()
         if path.suffix == '.c' and path.is_relative_to(tree.ROOT) and (
-                not sys.argv[2:] or str(path.relative_to(tree.ROOT)) in sys.argv[2:]):
+                not asked or str(path.relative_to(tree.ROOT)) in asked):
             # A source that is compiled in several ways is looked at as it first is.
             entries.setdefault(path, entry)
     stamps = {}
@@ -81,7 +83,7 @@ def main():
             if answer:
                 complaints += 1
                 print(answer)
-    if not sys.argv[2:]:
+    if not asked:
         # Stamps of what is no more.
         wanted = {stamp.name for stamp in stamps.values()}
         for stamp in STAMPS.iterdir():
