@@ -90,6 +90,22 @@ def a_snapshot_is_saved_when_memory_is_out(kit_):
     assert b'out of memory' in kit_.ok('report', saved[0])
 
 
+def each_process_numbers_the_files_of_its_own_name(kit_):
+    """Of two processes, and of one that becomes another one: with %p, and without."""
+    script = f'"{PROGRAM}" oom & one=$!; "{PROGRAM}" oom & wait; echo $one $!'
+    for kind, option in (('oom', '--oom'), ('peak', '--save-peak')):
+        _, out, err = run(kit_, option, kit_.folder / f'{kind}s-%p.cudamem',
+                          program=('sh', '-c', script))
+        saved = sorted(path.name for path in kit_.folder.glob(f'{kind}s-*'))
+        assert saved == sorted(f'{kind}s-{pid}.cudamem' for pid in out.split()[-2:]), (saved, err)
+        run(kit_, option, kit_.folder / f'{kind}-all.cudamem', program=('sh', '-c', script))
+        saved = sorted(path.name for path in kit_.folder.glob(f'{kind}-all*'))
+        assert saved == [f'{kind}-all-2.cudamem', f'{kind}-all.cudamem'], saved
+    run(kit_, '--save-peak', kit_.folder / 'became-%p.cudamem', program=(PROGRAM, 'exec', 'oom'))
+    saved = sorted(path.name.count('-') for path in kit_.folder.glob('became-*'))
+    assert saved == [1, 2], saved
+
+
 def what_was_there_when_memory_was_out_is_saved(kit_):
     """The program frees all of it the moment that it hears of the failure, and dies."""
     path = kit_.folder / 'gave-up.cudamem'
@@ -330,7 +346,8 @@ if __name__ == '__main__':
     sys.exit(kit.with_kit([
         a_growing_stack_is_told_first, what_is_there_from_the_beginning_does_not_grow,
         a_leak_may_change_the_exit_code, a_suppressed_stack_is_not_told,
-        a_snapshot_is_saved_when_memory_is_out, what_was_there_when_memory_was_out_is_saved,
+        a_snapshot_is_saved_when_memory_is_out, each_process_numbers_the_files_of_its_own_name,
+        what_was_there_when_memory_was_out_is_saved,
         who_crashed_or_ran_out_of_memory_is_still_read,
         a_program_that_becomes_another_is_watched, every_process_is_watched_however_many_were_before,
         after_ten_files_nobody_is_copied, files_are_numbered_as_they_are_written,

@@ -40,13 +40,16 @@
 #define PATH_BYTES    512
 #define LEAK_FRAMES   8 /* of a stack that leaks */
 
+enum saved { SAVED_OOM, SAVED_PEAK, SAVED_KINDS };
+
 /* A process with a region. A process that calls exec(2) becomes a second one. */
 struct watched {
 	char name[64];
 	ino_t inode; /* of the region; not reused while the reader has the file open */
 	struct cm_reader *reader;
-	bool ended;    /* and read since: its region no longer changes */
-	uint32_t ooms; /* as last seen */
+	bool ended;                  /* and read since: its region no longer changes */
+	uint32_t ooms;               /* as last seen */
+	unsigned saved[SAVED_KINDS]; /* files */
 	/* The copy for the peak is taken after the peak, so the events show it. */
 	struct cm_image *peak; /* NULL: none yet */
 	int64_t highest;       /* the peak, in bytes */
@@ -63,7 +66,7 @@ struct cm_guard {
 	char conf[128];
 	struct watched *watched;
 	size_t count;
-	unsigned oom_files;
+	unsigned oom_files; /* of all processes */
 	bool leaks;
 	size_t summaries; /* printed */
 	struct cm_live_view view;
@@ -311,6 +314,22 @@ static void save(const struct cm_guard *guard, struct cm_image *image, const cha
 		cm_line_of(stderr, pid, 4, "cudamem: %s, saved %s", what, path);
 }
 
+/* The number of the next file among those of its name; with %p, each pid has names of its own. */
+static unsigned next_file(const struct cm_guard *guard, struct watched *watched,
+			  const char *pattern, enum saved kind)
+{
+	const bool is_shared = !strstr(pattern, "%p");
+	unsigned number = 1;
+	size_t i;
+
+	for (i = 0; i < guard->count; i++)
+		if (is_shared ||
+		    guard->watched[i].reader->header.pid == watched->reader->header.pid)
+			number += guard->watched[i].saved[kind];
+	watched->saved[kind]++;
+	return number;
+}
+
 /* The failed request waits for the copy only; names are added after it was released. */
 static void check_oom(struct cm_guard *guard, struct watched *watched)
 {
@@ -329,7 +348,8 @@ static void check_oom(struct cm_guard *guard, struct watched *watched)
 	(void)cm_client_oom_seen(watched->reader,
 				 guard->oom_files < OOM_FILES_MAX ? ooms : CM_OOMS_ALL(ooms));
 	if (image)
-		save(guard, image, guard->options->oom, guard->oom_files, "out of memory");
+		save(guard, image, guard->options->oom,
+		     next_file(guard, watched, guard->options->oom, SAVED_OOM), "out of memory");
 	cm_image_free(image);
 }
 
@@ -401,7 +421,7 @@ static void look(struct cm_guard *guard, bool last)
 	}
 }
 
-static void save_peak(struct cm_guard *guard, struct watched *watched, unsigned number)
+static void save_peak(struct cm_guard *guard, struct watched *watched)
 {
 	const struct cm_units_text peak = cm_size_format(watched->highest);
 	char what[192];
@@ -417,7 +437,8 @@ static void save_peak(struct cm_guard *guard, struct watched *watched, unsigned 
 			       "peak of %s allocated, which is older than the events: use a "
 			       "longer ring (--history=N); %s at their end",
 			       peak.text, cm_size_format(watched->in_use).text);
-	save(guard, watched->peak, guard->options->save_peak, number, what);
+	save(guard, watched->peak, guard->options->save_peak,
+	     next_file(guard, watched, guard->options->save_peak, SAVED_PEAK), what);
 }
 
 static void report_leaks(struct cm_guard *guard, struct watched *watched)
@@ -473,12 +494,11 @@ static void keep_region(const struct cm_guard *guard, const struct watched *watc
 /* Reports all processes. If the program could not be started, that was reported already. */
 static void report(struct cm_guard *guard, bool covered, int exit)
 {
-	unsigned peaks = 0;
 	size_t i;
 
 	for (i = 0; i < guard->count; i++) {
 		if (guard->watched[i].peak)
-			save_peak(guard, &guard->watched[i], ++peaks);
+			save_peak(guard, &guard->watched[i]);
 		if (guard->options->leaks)
 			report_leaks(guard, &guard->watched[i]);
 		if (guard->options->report)
