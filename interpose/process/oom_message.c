@@ -2,6 +2,7 @@
 #include "interpose/process/oom_message.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -391,9 +392,22 @@ CM_NOINLINE static void add_command(struct text *text)
 	     *command ? command : "COMMAND");
 }
 
+/* How to look at the process later. The tool does not look into any other folder by itself. */
+CM_NOINLINE static void add_report_command(struct text *text)
+{
+	static const char usual[] = CM_REGION_DIR "/";
+	const struct cm_region *region = cm_process_region();
+	const char *path = region ? region->path : "", *end = strrchr(path, '/');
+	const bool is_usual = !end || !strncmp(path, usual, sizeof(usual) - 1);
+
+	LINE(text, " Look at it, also when it has ended: cudamemstat report %s%.*s%s%d",
+	     is_usual ? "" : "--dir ", is_usual ? 0 : (int)(end - path), path, is_usual ? "" : " ",
+	     text->pid);
+}
+
 static void add_next_steps(struct text *text, const struct cm_oom *oom)
 {
-	LINE(text, " Look at it, also when it has ended: cudamemstat report %d", text->pid);
+	add_report_command(text);
 	LINE(text, " and while it runs: cudamemstat show %d --map", text->pid);
 	if (!oom->holders.by_stack) {
 		LINE(text, " To see who holds the memory, run it with");
@@ -420,7 +434,7 @@ CM_NOINLINE static void add_host_report(struct text *text, const struct cm_oom *
 	LINE(text, "   at %s", at);
 	LINE(text, "   Tried: the cache, the driver, again after cached pinned and GPU memory was "
 		   "released");
-	LINE(text, " Look at it, also when it has ended: cudamemstat report %d", text->pid);
+	add_report_command(text);
 }
 
 CM_NOINLINE static void add_report(struct text *text, const struct cm_oom *oom)

@@ -348,6 +348,17 @@ static void the_whole_report(void **state)
 	assert_string_equal(play->said, want);
 }
 
+/* The tool finds the process there when it has ended. */
+static void the_folder_of_the_region_is_told(void **state)
+{
+	struct cm_play *play = *state;
+	char want[PATH_MAX + 64];
+
+	cm_play_under(play, "full", "", CARD, NULL);
+	(void)snprintf(want, sizeof(want), "cudamemstat report --dir %s ", play->dir);
+	assert_non_null(strstr(play->said, want));
+}
+
 static void each_verdict_is_told(void **state)
 {
 	char card[PATH_MAX + 64];
@@ -504,6 +515,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		CM_PLAY_TEST(the_whole_report),
+		CM_PLAY_TEST(the_folder_of_the_region_is_told),
 		CM_PLAY_TEST(each_verdict_is_told),
 		CM_PLAY_TEST(little_is_not_zero),
 		CM_PLAY_TEST(stacks_are_told),
