@@ -128,7 +128,10 @@ static void print_help(void)
 		cm_help_row(left, HELP_COLUMN, verb->summary);
 	}
 	(void)putchar('\n');
-	cm_paragraph(stdout, "", "'%s help COMMAND' lists the options of a command.", CM_PROGRAM);
+	cm_paragraph(stdout, "",
+		     "'%s help COMMAND' lists the options of a command; --version tells "
+		     "the version, and what this build lacks.",
+		     CM_PROGRAM);
 	cm_paragraph(stdout, "",
 		     "Exit codes: 0 done, 1 nothing matched, 2 usage, 3 process or file out of "
 		     "reach, 4 no answer in time, 64 partly done; run: the program's own, 125 to "
