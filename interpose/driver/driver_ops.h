@@ -8,11 +8,23 @@
 #define CM_INTERPOSE_DRIVER_DRIVER_OPS_H
 
 #include "allocator/base/ops.h"
+#include "interpose/symbols/hooks.h"
 
 const struct cm_driver_ops *cm_driver_ops(void);
 
 /* Whether the driver can map memory of the device in pages of this size. */
 bool cm_driver_has_pages(int32_t ordinal, uint64_t bytes);
+
+/* The program frees the allocation at `addr` in a stream. */
+struct cm_stream_free {
+	uint64_t addr;
+	CUstream stream;
+	CUresult (*call)(CUdeviceptr addr, CUstream stream);
+};
+
+/* From here on a return of just that allocation by the calling thread is that call, which does not
+ * wait for the device as cuMemFree does. With addr 0 it is cuMemFree again. */
+void cm_driver_free_in_stream(struct cm_stream_free how);
 
 /* CLOCK_MONOTONIC in nanoseconds. */
 uint64_t cm_clock_now_ns(void);

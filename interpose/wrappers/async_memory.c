@@ -118,9 +118,14 @@ static CUresult free_cached(struct cm_cache *cache, const struct cm_place_info *
 	 * us. */
 	if (status != CU_STREAM_CAPTURE_STATUS_NONE)
 		return real(info->segment_addr + 1, stream);
+	/* What is not recycled goes to the driver, in the stream. An allocation of several blocks
+	 * waits for the device, as the others may be in use elsewhere. */
+	if (info->block_size == info->segment_size)
+		cm_driver_free_in_stream((struct cm_stream_free){addr, stream, real});
 	recorded = cm_record_begin(CM_CONTEXT_ALL);
 	err = cm_cache_free(cache, addr, &forward);
 	cm_record_end(recorded);
+	cm_driver_free_in_stream((struct cm_stream_free){0});
 	if (err < 0)
 		return real(forward, stream);
 	/* Natively this call does not wait for earlier work, unlike cuMemFree: no barrier may be

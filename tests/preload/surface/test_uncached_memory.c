@@ -4,9 +4,12 @@
  * kind until it is gone.
  */
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/preload/surface/surface.h"
 #include "tests/unit/cmocka_all.h"
+
+#define SECONDS_AT_MOST 20 /* a role that hangs ends so */
 
 static void must_hold(enum cm_uncached_kind kind, int64_t count, uint64_t bytes)
 {
@@ -159,6 +162,34 @@ static void play_block_freed_in_a_stream(void)
 	CM_MUST(cudasim_calls("cuMemFreeAsync") == 1);
 }
 
+/* Where a block is not recycled, either: the free is the driver's, in that stream. The kernel could
+ * not end if it waited. */
+static void play_stream_free_under_a_kernel(void)
+{
+	static volatile uint32_t flag;
+	CUstream stream = NULL, other = NULL;
+	CUdeviceptr block, shown, used;
+	CUipcMemHandle handle;
+	CUfunction hold;
+
+	(void)alarm(SECONDS_AT_MOST);
+	cm_open(0);
+	hold = cm_load_hold();
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+	used = cm_get(MIB);
+	block = cm_get(4 * MIB);
+	shown = cm_get(4 * MIB);
+	OK(cuIpcGetMemHandle(&handle, shown));
+	cm_launch_hold(hold, stream, used, MIB, &flag);
+	OK(cuMemFreeAsync(block, other));
+	OK(cuMemFreeAsync(shown, other));
+	OK(cuMemFreeAsync(used, stream));
+	flag = 1;
+	OK(cuCtxSynchronize());
+	CM_MUST(cuMemFreeAsync(shown, other) == CUDA_ERROR_INVALID_VALUE);
+}
+
 /* Inside a graph only what a graph allocated can be freed: the block stays the program's. */
 static void play_block_freed_in_a_capture(void)
 {
@@ -287,6 +318,7 @@ static const struct cm_role roles[] = {
 	{"async_elsewhere", play_async_elsewhere},
 	{"inner_pointer_in_a_stream", play_inner_pointer_in_a_stream},
 	{"block_freed_in_a_stream", play_block_freed_in_a_stream},
+	{"stream_free_under_a_kernel", play_stream_free_under_a_kernel},
 	{"block_freed_in_a_capture", play_block_freed_in_a_capture},
 	{"mapped", play_mapped},
 	{"mapped_without_a_context", play_mapped_without_a_context},
@@ -303,6 +335,14 @@ CM_PLAY(pooled_memory_is_counted_and_freed_either_way, "async", "", NULL)
 CM_PLAY(pooled_memory_is_counted_where_its_stream_is, "async_elsewhere", "", "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(an_inner_pointer_in_a_stream_is_refused, "inner_pointer_in_a_stream", NULL)
 CM_PLAY(a_block_freed_in_a_stream_waits_for_it, "block_freed_in_a_stream", "", NULL)
+static void a_free_in_a_stream_never_waits(void **state)
+{
+	cm_play(state, "stream_free_under_a_kernel", NULL, NULL);
+	cm_play(state, "stream_free_under_a_kernel", "", NULL);
+	cm_play(state, "stream_free_under_a_kernel", "placement:exact", NULL);
+	cm_play(state, "stream_free_under_a_kernel", "mode:stats", NULL);
+}
+
 CM_PLAY(a_block_freed_in_a_capture_stays, "block_freed_in_a_capture", "", NULL)
 CM_PLAY(mapped_memory_is_counted_while_anything_holds_it, "mapped", "", NULL)
 CM_PLAY(memory_created_without_a_context_is_counted, "mapped_without_a_context", "", NULL)
@@ -320,6 +360,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(pooled_memory_is_counted_where_its_stream_is),
 		CM_PLAY_TEST(an_inner_pointer_in_a_stream_is_refused),
 		CM_PLAY_TEST(a_block_freed_in_a_stream_waits_for_it),
+		CM_PLAY_TEST(a_free_in_a_stream_never_waits),
 		CM_PLAY_TEST(a_block_freed_in_a_capture_stays),
 		CM_PLAY_TEST(mapped_memory_is_counted_while_anything_holds_it),
 		CM_PLAY_TEST(memory_created_without_a_context_is_counted),
