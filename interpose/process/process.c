@@ -271,7 +271,8 @@ static struct cm_cache *make_cache(void)
 		goto err_region;
 	cm_record_attach(cache);
 	params.region->keep = config.region_keep;
-	if (policy.sync == CM_SYNC_NEVER)
+	/* A driver that gets each free waits for all work by itself. */
+	if (policy.sync == CM_SYNC_NEVER || policy.mode == CM_MODE_STATS)
 		cm_host_work_disable();
 	(void)cm_unusual_set(CM_UNUSUAL_POLICY, !cm_cache_has_hits(cache));
 	cm_process_set(params.region, &policy);

@@ -258,6 +258,24 @@ static void play_own_waits(void)
 	CM_MUST(cuCtxSynchronize_v2((CUcontext)&addr) == CUDA_ERROR_INVALID_CONTEXT);
 }
 
+/* The driver's own free waits for a copy that the host can see: the library asks for nothing. */
+static void play_copy_before_a_free(void)
+{
+	const uint32_t wanted = 0x1234;
+	uint32_t *host;
+
+	open_all();
+	OK(cuMemHostAlloc((void **)&host, 4096, 0));
+	OK(cuMemsetD32_v2(block, wanted, 1));
+	OK(cuMemcpyDtoHAsync_v2(host, block, 4, cm_new_stream()));
+	OK(cuMemFree_v2(block));
+	CM_MUST(*host == wanted);
+	OK(cuMemFreeHost(host));
+	CM_MUST(cudasim_calls("cuEventRecord") == 0);
+	CM_MUST(cudasim_calls("cuEventSynchronize") == 0);
+	CM_MUST(cudasim_calls("cuStreamQuery") == 0);
+}
+
 static const struct cm_role roles[] = {
 	{"kernels", play_kernels},
 	{"graphs", play_graphs},
@@ -266,6 +284,7 @@ static const struct cm_role roles[] = {
 	{"waits", play_waits},
 	{"old_driver", play_old_driver},
 	{"own_waits", play_own_waits},
+	{"copy_before_a_free", play_copy_before_a_free},
 	{NULL, NULL},
 };
 
@@ -279,6 +298,7 @@ CM_PLAY(an_old_driver_is_waited_for_and_served_by_the_cache, "old_driver", "",
 
 CM_PLAY(a_wait_for_the_context_makes_frees_ready, "own_waits", "", NULL)
 CM_PLAY(a_wait_makes_frees_ready_without_barriers, "own_waits", "reuse:grow", NULL)
+CM_PLAY(a_free_that_is_the_drivers_is_not_waited_for, "copy_before_a_free", "mode:stats", NULL)
 
 int main(int argc, char **argv)
 {
@@ -291,6 +311,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(an_old_driver_is_waited_for_and_served_by_the_cache),
 		CM_PLAY_TEST(a_wait_for_the_context_makes_frees_ready),
 		CM_PLAY_TEST(a_wait_makes_frees_ready_without_barriers),
+		CM_PLAY_TEST(a_free_that_is_the_drivers_is_not_waited_for),
 	};
 
 	cm_rerun_role(argc, argv, roles);
