@@ -43,6 +43,9 @@ struct cm_driver_ops {
 	int (*mem_alloc)(uint64_t ctx, uint64_t bytes, uint64_t *ret_addr);
 	/* Frees device memory. Blocks, and may wait for the device as cuMemFree may. */
 	int (*mem_free)(uint64_t ctx, uint64_t addr);
+	/* The same for a free that the program has just asked for: as its own call would be, in the
+	 * context that is current, whose errors it returns; in `ctx` if none is. NULL: mem_free. */
+	int (*mem_free_as_asked)(uint64_t ctx, uint64_t addr);
 	/* Free and total bytes of the device as the context sees them. */
 	int (*mem_info)(uint64_t ctx, uint64_t *ret_free, uint64_t *ret_total);
 

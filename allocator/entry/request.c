@@ -102,10 +102,14 @@ static bool make_all_ready(struct cm_heap *heap)
 }
 
 /* With sync=free the program waits here, as it would in cudaFree, and gets the errors of earlier
- * work. A cudaFree does not wait for other contexts; for them the block waits in its epoch. */
+ * work of the context that is current. A cudaFree does not wait for other contexts; for them the
+ * block waits in its epoch. */
 static int wait_for_context(struct cm_heap *heap)
 {
-	return make_all_ready(heap) ? 0 : cm_heap_synchronize(heap);
+	const struct cm_heap *own = cm_thread.heap;
+	const int err = make_all_ready(heap) ? 0 : cm_heap_synchronize(heap);
+
+	return own && own->first != heap->first ? 0 : err;
 }
 
 /* While a capture is active the segment stays unreclaimed until the next release. If another thread

@@ -24,16 +24,24 @@ struct choice {
 	uint64_t enough; /* stop when so many bytes are found */
 };
 
-int cm_release_to_driver(struct cm_device *device, uint64_t ctx, uint64_t addr, uint64_t bytes)
+typedef int mem_free_fn(uint64_t ctx, uint64_t addr);
+
+static int release_by(mem_free_fn *mem_free, struct cm_device *device, uint64_t ctx, uint64_t addr,
+		      uint64_t bytes)
 {
 	const struct cm_driver_ops *ops = device->cache->ops;
 	uint64_t start = ops->now_ns();
 	int err;
 
-	err = ops->mem_free(ctx, addr);
+	err = mem_free(ctx, addr);
 	cm_limit_give(device, bytes); /* a failure is the end of the context and its memory */
 	cm_device_count(device, CM_SCALAR_driver_free_ns, (int64_t)(ops->now_ns() - start));
 	return err;
+}
+
+int cm_release_to_driver(struct cm_device *device, uint64_t ctx, uint64_t addr, uint64_t bytes)
+{
+	return release_by(device->cache->ops->mem_free, device, ctx, addr, bytes);
 }
 
 bool cm_release_can(const struct cm_device *device, const struct cm_segment *segment)
@@ -58,13 +66,18 @@ void cm_release_take_locked(struct cm_device *device, uint32_t s,
 	cm_heap_remove_segment_locked(device->cache, s);
 }
 
-int cm_release_give(struct cm_pending_release *release)
+static int give_by(mem_free_fn *mem_free, struct cm_pending_release *release)
 {
 	struct cm_device *device = release->heap->device;
-	int err = cm_release_to_driver(device, release->ctx, release->addr, release->size);
+	int err = release_by(mem_free, device, release->ctx, release->addr, release->size);
 
 	cm_pending_release_end(&device->releases, release);
 	return err;
+}
+
+int cm_release_give(struct cm_pending_release *release)
+{
+	return give_by(release->heap->cache->ops->mem_free, release);
 }
 
 /* Takes up to BATCH chosen segments out of the tables, from row *at on. */
@@ -275,6 +288,7 @@ int cm_release_unreclaimed_slowly(struct cm_device *device)
 int cm_release_unreclaimed_segment(struct cm_device *device, uint32_t s)
 {
 	struct cm_cache *cache = device->cache;
+	const struct cm_driver_ops *ops = cache->ops;
 	const struct cm_segment *segment = &cache->segment[s];
 	struct cm_pending_release release = {0};
 
@@ -282,7 +296,9 @@ int cm_release_unreclaimed_segment(struct cm_device *device, uint32_t s)
 	if (cm_release_can(device, segment) && !cm_segment_is_recycled(cache, segment))
 		cm_release_take_locked(device, s, &release);
 	cm_lock_release(&device->lock);
-	return release.addr ? cm_release_give(&release) : 0;
+	if (!release.addr)
+		return 0;
+	return give_by(ops->mem_free_as_asked ? ops->mem_free_as_asked : ops->mem_free, &release);
 }
 
 /* The average age of the large pool's wholly free segments; false if there are none. */

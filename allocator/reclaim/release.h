@@ -67,7 +67,8 @@ static inline int cm_release_unreclaimed(struct cm_device *device)
 		       : 0;
 }
 
-/* The same for one segment, unless another thread was faster. Returns the driver's answer. */
+/* The same for one segment that the program has just freed, unless another thread was faster.
+ * Returns the driver's answer, as the program's own call would get it. */
 int cm_release_unreclaimed_segment(struct cm_device *device, uint32_t segment);
 
 /*

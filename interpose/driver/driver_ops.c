@@ -77,6 +77,11 @@ static int mem_free(uint64_t ctx, uint64_t addr)
 	return IN_CONTEXT(ctx, cm_real.cuMemFree_v2(addr));
 }
 
+static int mem_free_as_asked(uint64_t ctx, uint64_t addr)
+{
+	return cm_context_current() ? UNCANCELLED(cm_real.cuMemFree_v2(addr)) : mem_free(ctx, addr);
+}
+
 static int mem_info(uint64_t ctx, uint64_t *ret_free, uint64_t *ret_total)
 {
 	size_t free_bytes = 0, total = 0;
@@ -391,6 +396,7 @@ const struct cm_driver_ops *cm_driver_ops(void)
 	static const struct cm_driver_ops ops = {
 		.mem_alloc = mem_alloc,
 		.mem_free = mem_free,
+		.mem_free_as_asked = mem_free_as_asked,
 		.mem_info = mem_info,
 		.range_reserve = range_reserve,
 		.range_free = range_free,

@@ -171,6 +171,7 @@ static const struct cm_driver_ops *inner;
 /* clang-format off */
 MARKED(mem_alloc, (uint64_t ctx, uint64_t bytes, uint64_t *ret_addr), (ctx, bytes, ret_addr))
 MARKED(mem_free, (uint64_t ctx, uint64_t addr), (ctx, addr))
+MARKED(mem_free_as_asked, (uint64_t ctx, uint64_t addr), (ctx, addr))
 MARKED(host_alloc, (uint64_t ctx, uint64_t bytes, uint32_t kind, uint64_t *ret_addr),
        (ctx, bytes, kind, ret_addr))
 MARKED(host_free, (uint64_t ctx, uint64_t addr), (ctx, addr))
@@ -225,6 +226,7 @@ const struct cm_driver_ops *__wrap_cm_driver_ops(void)
 		ops = *inner;
 		ops.mem_alloc = mem_alloc;
 		ops.mem_free = mem_free;
+		ops.mem_free_as_asked = mem_free_as_asked;
 		ops.host_alloc = host_alloc;
 		ops.host_free = host_free;
 		ops.event_query = event_query;

@@ -249,6 +249,42 @@ static void play_lasting(void)
 	}
 }
 
+/* A context with an error that nobody has heard of yet; another one, of device 1, is current. */
+static CUcontext fail_elsewhere(CUdeviceptr *ret_block, CUdeviceptr *ret_own)
+{
+	CUcontext first = cm_open(0);
+	const CUfunction hold = cm_load_hold();
+	static uint32_t flag = 1;
+
+	*ret_block = cm_get(30 * MIB);
+	cm_launch_hold(hold, NULL, *ret_block, 300 * MIB, &flag);
+	cudasim_complete_all();
+	(void)cm_open(1);
+	*ret_own = cm_get(30 * MIB);
+	return first;
+}
+
+/* A free tells of the context that is current, whichever has the block. */
+static void play_freed_elsewhere(void)
+{
+	CUdeviceptr block, own;
+	CUcontext first = fail_elsewhere(&block, &own);
+
+	OK(cuMemFree_v2(block));
+	OK(cuMemFree_v2(own));
+	OK(cuCtxSetCurrent(first));
+	CM_MUST(cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static void play_freed_from_there(void)
+{
+	CUdeviceptr block, own;
+	CUcontext first = fail_elsewhere(&block, &own);
+
+	OK(cuCtxSetCurrent(first));
+	CM_MUST(cuMemFree_v2(own) == CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
 static const struct cm_role roles[] = {
 	{"broken", play_broken},
 	{"broken_beside", play_broken_beside},
@@ -260,6 +296,8 @@ static const struct cm_role roles[] = {
 	{"late_on_large_card", play_late_on_large_card},
 	{"at_once", play_at_once},
 	{"heard_by_a_launch", play_heard_by_a_launch},
+	{"freed_elsewhere", play_freed_elsewhere},
+	{"freed_from_there", play_freed_from_there},
 	{NULL, NULL},
 };
 
@@ -276,6 +314,9 @@ CM_PLAY(a_request_tells_within_two_batches, "late", "", NULL)
 CM_PLAY(a_small_request_tells_within_two_batches, "late_small", "", NULL)
 CM_PLAY(a_request_tells_later_on_a_large_card, "late_on_large_card", "", "CUDASIM=memory:80G")
 CM_PLAY(a_launch_tells_first, "heard_by_a_launch", "", NULL)
+CM_PLAY_EVERYWHERE(a_free_elsewhere_tells_nothing, "freed_elsewhere", "CUDASIM=devices:2")
+CM_PLAY(a_native_free_tells_of_the_current_context, "freed_from_there", NULL, "CUDASIM=devices:2")
+CM_PLAY(so_does_one_in_stats_mode, "freed_from_there", "mode:stats", "CUDASIM=devices:2")
 
 int main(int argc, char **argv)
 {
@@ -292,6 +333,9 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_small_request_tells_within_two_batches),
 		CM_PLAY_TEST(a_request_tells_later_on_a_large_card),
 		CM_PLAY_TEST(a_launch_tells_first),
+		CM_PLAY_TEST(a_free_elsewhere_tells_nothing),
+		CM_PLAY_TEST(a_native_free_tells_of_the_current_context),
+		CM_PLAY_TEST(so_does_one_in_stats_mode),
 	};
 
 	cm_rerun_role(argc, argv, roles);
