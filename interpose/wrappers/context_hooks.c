@@ -89,6 +89,8 @@ static CUresult detach_context(CUcontext ctx, CUresult (*real)(CUcontext ctx))
 
 	if (is_last_user(ctx))
 		return end_context(ctx, true, real);
+	/* It is the last one, after all, where the context has users that we do not know. */
+	cm_context_forget_streams();
 	res = real(ctx);
 	if (res == CUDA_SUCCESS)
 		cm_registry_count_users(ctx, -1);

@@ -226,8 +226,11 @@ static CUresult end_primary(CUdevice device, bool reset, CUresult (*real)(CUdevi
 	CUresult res;
 	bool gone;
 
-	if (!ctx)
+	/* Its streams may be known all the same. */
+	if (!ctx) {
+		cm_context_forget_streams();
 		return real(device);
+	}
 	teardown = begin_teardown(ctx);
 	res = real(device);
 	gone = has_gone(device, reset, res);

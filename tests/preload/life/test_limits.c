@@ -293,6 +293,44 @@ static void play_deep_retain(void)
 	CM_MUST(cuMemFree_v2(block) == CUDA_ERROR_INVALID_VALUE);
 }
 
+/* Where there are several devices, the context of a stream is kept in mind. */
+static uint64_t contexts_asked_for(CUstream stream, CUevent event)
+{
+	const uint64_t before = cudasim_calls("cuStreamGetCtx");
+
+	(void)cuStreamWaitEvent(stream, event, 0);
+	return cudasim_calls("cuStreamGetCtx") - before;
+}
+
+/* The next stream may have the handle of one that went with a context, whoever made that. */
+static void play_deep_streams(void)
+{
+	CUcontext first, ctx;
+	CUstream stream;
+	CUevent event;
+
+	first = cm_open(1);
+	OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	(void)cm_get(MIB);
+	(void)cm_open(2);
+	(void)cm_get(MIB);
+	load_deep();
+	(void)retain_past_the_hooks();
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	CM_MUST(contexts_asked_for(stream, event) == 1);
+	CM_MUST(contexts_asked_for(stream, event) == 0);
+	OK(cuCtxSetCurrent(first));
+	OK(cuDevicePrimaryCtxReset_v2(0));
+	CM_MUST(contexts_asked_for(stream, event) == 1);
+
+	ctx = make_past_the_hooks();
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	CM_MUST(contexts_asked_for(stream, event) == 1);
+	OK(cuCtxDetach(ctx));
+	OK(cuCtxSetCurrent(first));
+	CM_MUST(contexts_asked_for(stream, event) == 1);
+}
+
 static const struct cm_role roles[] = {
 	{"deep", play_deep},
 	{"deep_peer", play_deep_peer},
@@ -302,6 +340,7 @@ static const struct cm_role roles[] = {
 	{"deep_retain", play_deep_retain},
 	{"deep_free", play_deep_free},
 	{"deep_primary", play_deep_primary},
+	{"deep_streams", play_deep_streams},
 	{"namespace", play_namespace},
 	{NULL, NULL},
 };
@@ -316,6 +355,7 @@ CM_PLAY_EVERYWHERE(a_context_made_past_the_hooks_takes_its_memory, "deep_detach"
 CM_PLAY_EVERYWHERE(a_primary_context_met_by_chance_is_told, "deep_primary", "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(a_context_that_ends_past_the_hooks_leaves_nothing, "deep_end", NULL)
 CM_PLAY_EVERYWHERE(a_reset_takes_all_memory_of_one_that_is_back, "deep_retain", NULL)
+CM_PLAY(a_context_that_is_not_known_takes_its_streams, "deep_streams", "", "CUDASIM=devices:3")
 CM_PLAY_EVERYWHERE(a_namespace_has_a_driver_of_its_own, "namespace", NULL)
 
 int main(int argc, char **argv)
@@ -331,6 +371,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_primary_context_met_by_chance_is_told),
 		CM_PLAY_TEST(a_context_that_ends_past_the_hooks_leaves_nothing),
 		CM_PLAY_TEST(a_reset_takes_all_memory_of_one_that_is_back),
+		CM_PLAY_TEST(a_context_that_is_not_known_takes_its_streams),
 		CM_PLAY_TEST(a_namespace_has_a_driver_of_its_own),
 	};
 
