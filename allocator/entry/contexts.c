@@ -187,6 +187,7 @@ static void forget_one(struct cm_heap *heap)
 	 * new state sees the number. */
 	cm_cache_note_return(cache);
 	cm_heap_end_locked(heap);
+	atomic_fetch_add_explicit(&heap->gone, 1, memory_order_relaxed);
 	__atomic_store_n(&heap->ctx, 0, __ATOMIC_RELEASE);
 	cm_counters_begin(heap->device->row);
 	heap->device->row->heaps--;

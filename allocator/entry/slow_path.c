@@ -16,6 +16,7 @@
 #include "allocator/reuse/await.h"
 #include "allocator/reuse/epoch.h"
 #include "allocator/state/limit.h"
+#include "allocator/state/pending_release.h"
 #include "allocator/state/report.h"
 
 #define TRIES 8 /* of a request that others are faster than */
@@ -51,16 +52,50 @@ static int driver_alloc(const struct cm_slow_request *request, uint64_t bytes, u
 	return err;
 }
 
-/* Enters a new segment. -EAGAIN: caching has stopped meanwhile, or the context is gone. */
-static int enter_segment_locked(const struct cm_slow_request *request, uint64_t addr,
-				uint64_t segment_size, uint32_t flags)
+/* Memory that the driver has just given. */
+struct given {
+	uint64_t addr;
+	uint64_t size;
+	uint32_t gone; /* of the heap, before the driver was asked */
+};
+
+static uint32_t count_gone(const struct cm_heap *heap)
+{
+	return atomic_load_explicit(&heap->gone, memory_order_relaxed);
+}
+
+/* Whether the context still has it. */
+static bool has_context_locked(const struct cm_slow_request *request, const struct given *given)
+{
+	return cm_slow_stands(request) && count_gone(request->heap) == given->gone;
+}
+
+/* Enters it as a new segment. -EAGAIN: caching has stopped meanwhile, or the context is gone. */
+static int enter_segment_locked(const struct cm_slow_request *request, const struct given *given,
+				uint32_t flags)
 {
 	struct cm_heap *heap = request->heap;
 
-	if (!cm_slow_stands(request) || (cm_heap_drains(heap) && !(flags & CM_SEGMENT_DIRECT)))
+	if (!has_context_locked(request, given) ||
+	    (cm_heap_drains(heap) && !(flags & CM_SEGMENT_DIRECT)))
 		return -EAGAIN;
-	return cm_heap_take_new_locked(heap, addr, segment_size, flags, request->size,
+	return cm_heap_take_new_locked(heap, given->addr, given->size, flags, request->size,
 				       request->bytes);
+}
+
+/* It was not entered, and goes back; the end of its context waits for that. A context that ends, or
+ * may do so, takes it along: no call of ours names that. */
+static bool begin_return_locked(const struct cm_slow_request *request, const struct given *given,
+				struct cm_pending_release *ret_release)
+{
+	struct cm_heap *heap = request->heap;
+
+	if (!has_context_locked(request, given) || cm_heap_is_suspended(heap))
+		return false;
+	*ret_release = (struct cm_pending_release){
+		.heap = heap, .ctx = request->ctx, .addr = given->addr, .size = given->size};
+	cm_pending_release_begin_locked(&heap->device->releases, ret_release);
+	return true;
 }
 
 static void forget_lost_elsewhere(struct cm_heap *heap, uint64_t addr)
@@ -79,26 +114,29 @@ static int alloc_segment(const struct cm_slow_request *request, uint64_t segment
 			 uint32_t flags)
 {
 	struct cm_heap *heap = request->heap;
-	uint64_t addr = 0;
+	struct given given = {.size = segment_size, .gone = count_gone(heap)};
+	struct cm_pending_release release;
+	bool goes_back;
 	int err;
 
 	if (!cm_slow_stands(request))
 		return -EAGAIN;
-	err = driver_alloc(request, segment_size, &addr);
+	err = driver_alloc(request, segment_size, &given.addr);
 	if (err)
 		return err;
-	cm_cache_await_place(heap->cache, addr, segment_size);
+	cm_cache_await_place(heap->cache, given.addr, segment_size);
 	if (cm_device_has_shards(heap->device))
-		forget_lost_elsewhere(heap, addr);
+		forget_lost_elsewhere(heap, given.addr);
 	cm_lock_acquire(&heap->device->lock);
-	err = enter_segment_locked(request, addr, segment_size, flags);
+	err = enter_segment_locked(request, &given, flags);
+	goes_back = err && begin_return_locked(request, &given, &release);
 	cm_lock_release(&heap->device->lock);
 	if (!err)
-		*request->ret_addr = addr;
-	else if (cm_slow_stands(request))
-		(void)cm_release_to_driver(heap->device, request->ctx, addr, segment_size);
+		*request->ret_addr = given.addr;
+	else if (goes_back)
+		(void)cm_release_give(&release);
 	else
-		cm_limit_give(heap->device, segment_size); /* the context took it along */
+		cm_limit_give(heap->device, segment_size);
 	return err;
 }
 

@@ -24,26 +24,6 @@ struct choice {
 	uint64_t enough; /* stop when so many bytes are found */
 };
 
-typedef int mem_free_fn(uint64_t ctx, uint64_t addr);
-
-static int release_by(mem_free_fn *mem_free, struct cm_device *device, uint64_t ctx, uint64_t addr,
-		      uint64_t bytes)
-{
-	const struct cm_driver_ops *ops = device->cache->ops;
-	uint64_t start = ops->now_ns();
-	int err;
-
-	err = mem_free(ctx, addr);
-	cm_limit_give(device, bytes); /* a failure is the end of the context and its memory */
-	cm_device_count(device, CM_SCALAR_driver_free_ns, (int64_t)(ops->now_ns() - start));
-	return err;
-}
-
-int cm_release_to_driver(struct cm_device *device, uint64_t ctx, uint64_t addr, uint64_t bytes)
-{
-	return release_by(device->cache->ops->mem_free, device, ctx, addr, bytes);
-}
-
 bool cm_release_can(const struct cm_device *device, const struct cm_segment *segment)
 {
 	return cm_segment_is_of(segment, device) && cm_segment_is_free(segment) &&
@@ -66,11 +46,16 @@ void cm_release_take_locked(struct cm_device *device, uint32_t s,
 	cm_heap_remove_segment_locked(device->cache, s);
 }
 
-static int give_by(mem_free_fn *mem_free, struct cm_pending_release *release)
+static int give_by(int (*mem_free)(uint64_t ctx, uint64_t addr), struct cm_pending_release *release)
 {
 	struct cm_device *device = release->heap->device;
-	int err = release_by(mem_free, device, release->ctx, release->addr, release->size);
+	const struct cm_driver_ops *ops = device->cache->ops;
+	const uint64_t start = ops->now_ns();
+	const int err = mem_free(release->ctx, release->addr);
 
+	/* A failure is the end of the context and its memory. */
+	cm_limit_give(device, release->size);
+	cm_device_count(device, CM_SCALAR_driver_free_ns, (int64_t)(ops->now_ns() - start));
 	cm_pending_release_end(&device->releases, release);
 	return err;
 }

@@ -86,7 +86,4 @@ CM_NODISCARD int cm_release_aged(struct cm_heap *heap);
  */
 bool cm_release_oversize(struct cm_heap *heap, uint64_t size, uint64_t *bytes);
 
-/* Frees memory of the calling thread's context that is in no table. Returns the driver's answer. */
-int cm_release_to_driver(struct cm_device *device, uint64_t ctx, uint64_t addr, uint64_t bytes);
-
 #endif

@@ -132,6 +132,9 @@ struct cm_heap {
 	/* Changes under the device's lock and others that docs/architecture.md names; any of them
 	 * is enough to read it. */
 	_Atomic uint8_t state;
+	/* Contexts that have had the heap and are gone: a later one may have the same handle.
+	 * Changed under the device's lock. */
+	_Atomic uint32_t gone;
 
 	/* A thread that records or polls a fence of another device reads what is above. What every
 	 * request writes begins with a cache line of its own. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "allocator/reuse/epoch.h"
+#include "allocator/state/suspended.h"
 #include "stats/region.h"
 #include "tests/unit/fixture_case.h"
 
@@ -433,6 +434,61 @@ static void nobody_fails_since_another_frees_and_allocates_its_own(void **state)
 	case_close(f);
 }
 
+/* Caching stops in the context while the driver gives memory. */
+static int alloc_and_drain(uint64_t ctx, uint64_t bytes, uint64_t *ret_addr)
+{
+	cm_cache_drain_heap(trading->cache, ctx);
+	return fake_driver_ops()->mem_alloc(ctx, bytes, ret_addr);
+}
+
+static int free_while_the_end_waits(uint64_t ctx, uint64_t addr)
+{
+	assert_true(cm_heap_has_calls(trading->heap));
+	return fake_driver_ops()->mem_free(ctx, addr);
+}
+
+static void what_goes_back_at_once_holds_up_the_end_of_its_context(void **state)
+{
+	struct cm_driver_ops ops = *fake_driver_ops();
+	struct fixture *f = trading = *state;
+
+	ops.mem_alloc = alloc_and_drain;
+	ops.mem_free = free_while_the_end_waits;
+	f->cache->ops = &ops;
+	assert_int_equal(case_try(f, 30 * MIB), -EAGAIN);
+	f->cache->ops = fake_driver_ops();
+	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 1);
+	assert_int_equal(f->driver.used_bytes[0], 0);
+	assert_false(cm_heap_has_calls(f->heap));
+	assert_no_memory(f);
+}
+
+/* As another thread that destroys the context meanwhile; the next one gets its handle. */
+static int alloc_and_end(uint64_t ctx, uint64_t bytes, uint64_t *ret_addr)
+{
+	struct fixture *f = trading;
+	const int err = fake_driver_ops()->mem_alloc(ctx, bytes, ret_addr);
+
+	f->cache->ops = fake_driver_ops();
+	fixture_remove_context(f, ctx);
+	assert_int_equal(fixture_add_context(f, 0, &f->heap), ctx);
+	return err;
+}
+
+static void what_a_context_took_along_is_no_memory_of_the_next(void **state)
+{
+	struct cm_driver_ops ops = *fake_driver_ops();
+	struct fixture *f = trading = *state;
+	struct cm_heap *heap = f->heap;
+
+	ops.mem_alloc = alloc_and_end;
+	f->cache->ops = &ops;
+	assert_int_equal(case_try(f, 30 * MIB), -EAGAIN);
+	assert_ptr_equal(f->heap, heap);
+	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 0);
+	assert_no_memory(f);
+}
+
 /* The 1st, the 2nd, ... call of the driver fails, until a run meets no failure. */
 static void whatever_call_fails_the_counters_balance(void **state)
 {
@@ -483,6 +539,8 @@ int main(void)
 		cmocka_unit_test(a_kernel_that_takes_its_time_is_waited_for),
 		cmocka_unit_test(what_others_get_meanwhile_is_not_taken_for_what_went),
 		cmocka_unit_test(nobody_fails_since_another_frees_and_allocates_its_own),
+		fixture_case(what_goes_back_at_once_holds_up_the_end_of_its_context),
+		fixture_case(what_a_context_took_along_is_no_memory_of_the_next),
 		cmocka_unit_test(whatever_call_fails_the_counters_balance),
 	};
 
