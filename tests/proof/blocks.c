@@ -6,6 +6,7 @@
 #include "tests/proof/commands.h"
 #include "tests/proof/contents.h"
 #include "tests/proof/contexts.h"
+#include "tests/proof/holdings.h"
 #include "tests/proof/host_reads.h"
 #include "tests/proof/lending.h"
 #include "tests/proof/operations.h"
@@ -142,7 +143,7 @@ void proof_do_alloc(struct proof_hand *hand, const uint64_t *arg)
 		return;
 	}
 	/* A capture that another thread began meanwhile counts: the library may have seen it. */
-	made.native = proof_state.begun != ended;
+	made.native = proof_state.begun != ended || cm_holdings_pass_on();
 	*slot = made;
 	if (!proof_state.run.free_running)
 		must_be_apart(hand, slot);

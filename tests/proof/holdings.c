@@ -44,6 +44,13 @@ bool cm_holdings_are_here(void)
 	return find("cudamem_empty_cache") != NULL;
 }
 
+bool cm_holdings_pass_on(void)
+{
+	const char *conf = getenv("CUDAMEM_CONF");
+
+	return cm_holdings_are_here() && conf && strstr(conf, "mode:stats");
+}
+
 bool cm_holdings_driver_is_simulated(void)
 {
 	return find("cudasim_advance") != NULL;

@@ -14,6 +14,8 @@
 /* Whether the library is loaded; whether the driver is the simulated one. */
 bool cm_holdings_are_here(void);
 bool cm_holdings_driver_is_simulated(void);
+/* Whether it passes all memory on to the driver: a free is a native one then. */
+bool cm_holdings_pass_on(void);
 
 /* One of the things that a program can ask of the library. Nothing where it is not here. */
 void cm_holdings_trim(unsigned what);

@@ -26,8 +26,8 @@ bool proof_wait_for_lending(struct proof_hand *hand, const struct proof_slot *sl
 	return !slot->lent || proof_wait_stream(hand, slot->lent_to, STREAM);
 }
 
-/* What was allocated during a capture is the driver's own, and its free a native one. No answer
- * that both runs must have. The free may be refused: the block stays lent. */
+/* The free of what is the driver's own is a native one, which does not wait for other devices. No
+ * answer that both runs must have. The free may be refused: the block stays lent. */
 void proof_before_free(struct proof_hand *hand, struct proof_slot *slot)
 {
 	FILE *transcript = proof_state.run.transcript;

@@ -49,7 +49,7 @@ VARIANTS = (
     (f'{CUT},sync:free', MACHINE, 'c3'),
     ('mode:stats', MACHINE, 'c3i'),
     (PAGES, MACHINE, 'c1p'),
-    (CUT, f'{MACHINE},memory:96M', 'c1'),
+    ('mode:stats', FOUR, 'c5bn'),
     ('placement:exact', f'{MACHINE},memory:128M', 'c3i'),
     (f'{PAGES},reuse:wait', MACHINE, 'c3p'),
     (f'{CUT},max_split_size_mb:20,{LIMITS}', f'{MACHINE},memory:256M', 'c3'),

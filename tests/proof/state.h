@@ -51,7 +51,8 @@ struct proof_slot {
 	bool known;           /* what its ends hold */
 	bool lent;            /* work of another context has named it, see lending.h */
 	unsigned lent_to;
-	bool native; /* allocated while a stream was, or may have been, captured */
+	bool native; /* the driver's own: allocated while a stream was, or may have been, captured,
+		      * or with mode:stats */
 	uint32_t value;
 	uint64_t serial; /* of the allocation */
 	void *extra;     /* an array, registered pages */
