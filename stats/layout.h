@@ -170,7 +170,8 @@ struct cm_block {
 	uint64_t addr;
 	uint64_t size; /* bytes, multiple of 512; sum over a segment = its size */
 	union {
-		uint64_t requested; /* live, pending: bytes the program asked for */
+		uint64_t requested; /* live, pending: bytes the program asked for; free device
+				     * memory: 0 until its first use */
 		uint32_t aged[2];   /* free host memory: freed before and after it */
 	};
 	uint32_t prev; /* the blocks before and after it in the segment */

@@ -74,7 +74,8 @@ static struct cm_page *page_of(struct cm_page_map *map, uint64_t page)
 	return &(*slot)[page & (LEAF_PAGES - 1)];
 }
 
-/* Gives the page cells for blocks of the small pool, too. What is in use stays known. */
+/* Gives the page cells for blocks of the small pool, too. What is or was in use stays known, as a
+ * block is entered at its first use alone. */
 static int divide(const struct cm_page_map *map, struct cm_page *page, uint64_t number)
 {
 	uint32_t *cell = mmap(NULL, CELL_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
@@ -88,7 +89,7 @@ static int divide(const struct cm_page_map *map, struct cm_page *page, uint64_t 
 	page->shift = CM_GRAIN_SHIFT;
 	for (i = 0; i < CM_PAGE_LARGE_CELLS; i++) {
 		block = &map->block[page->own[i]];
-		if (block->state == CM_BLOCK_LIVE && block->addr >> CM_PAGE_SHIFT == number)
+		if (block->addr >> CM_PAGE_SHIFT == number)
 			*cm_page_cell(page, block->addr) = page->own[i];
 	}
 	return 0;
@@ -155,6 +156,11 @@ int cm_page_map_add(struct cm_page_map *map, uint64_t addr, uint64_t bytes, uint
 		}
 	}
 	return 0;
+}
+
+bool cm_page_map_names(const struct cm_page_map *map, uint64_t addr, uint32_t index)
+{
+	return *cm_page_cell(cm_page_map_look(map, addr), addr) == index;
 }
 
 void cm_page_map_remove(struct cm_page_map *map, uint64_t addr, uint64_t bytes)

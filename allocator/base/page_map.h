@@ -11,7 +11,8 @@
  * memory of the small pool has a cell for every 512 bytes, 16 KiB in all. Any other page has one
  * for each MiB, since a block in use is larger than that. Cells are never cleared: they name the
  * last block that was allocated there, and its row says whether it is in use and where it starts.
- * Cells exist as long as the page belongs to a segment. A page belongs to one device at a time.
+ * So a block that was in use before is still named, as long as its row starts there. Cells exist as
+ * long as the page belongs to a segment. A page belongs to one device at a time.
  */
 #ifndef CM_ALLOCATOR_BASE_PAGE_MAP_H
 #define CM_ALLOCATOR_BASE_PAGE_MAP_H
@@ -107,7 +108,8 @@ CM_ALWAYS_INLINE uint32_t *cm_page_cell(const struct cm_page *page, uint64_t add
 	return &page->cell[(addr & (CM_PAGE_BYTES - 1)) >> page->shift];
 }
 
-/* A block of a segment that was added comes into use. The device's lock is held. */
+/* A block of a segment that was added comes into use for the first time. The device's lock is
+ * held. */
 CM_ALWAYS_INLINE void cm_page_map_enter(const struct cm_page_map *map, uint64_t addr,
 					uint32_t index)
 {
@@ -116,6 +118,19 @@ CM_ALWAYS_INLINE void cm_page_map_enter(const struct cm_page_map *map, uint64_t 
 	*cm_page_cell(&map->top[page >> CM_PAGE_LEAF_BITS][page & ((1u << CM_PAGE_LEAF_BITS) - 1)],
 		      addr) = index;
 }
+
+/* Fetches the page of a block of a segment that was added into the cache: reading it takes long. */
+CM_ALWAYS_INLINE void cm_page_map_fetch(const struct cm_page_map *map, uint64_t addr)
+{
+	const uint64_t page = addr >> CM_PAGE_SHIFT;
+
+	__builtin_prefetch(
+		&map->top[page >> CM_PAGE_LEAF_BITS][page & ((1u << CM_PAGE_LEAF_BITS) - 1)]);
+}
+
+/* Whether the cell of a block of a segment that was added names its row. The device's lock is
+ * held. */
+bool cm_page_map_names(const struct cm_page_map *map, uint64_t addr, uint32_t index);
 
 /* The row of the block in use that starts at the address and belongs to the device row, whose lock
  * is held; 0: there is none. */

@@ -69,6 +69,7 @@ CM_ALWAYS_INLINE uint32_t cm_take_split(struct cm_heap *heap, struct cm_device *
 	tail->prev = index;
 	tail->next = next;
 	tail->segment = block->segment;
+	tail->requested = 0;
 	cm_block_set_state(heap->cache, tail, rest, CM_BLOCK_FREE);
 	tail->age = block->age;
 	tail->tick = block->tick;
@@ -124,9 +125,13 @@ CM_ALWAYS_INLINE uint64_t cm_take_allocate(struct cm_heap *heap, struct cm_devic
 	/* For the later free, which reads the segment's row. */
 	__builtin_prefetch(segment);
 	cm_block_set_state(cache, block, index, CM_BLOCK_LIVE);
+	/* Its cell names it since its first use: then only the free needs the page. */
+	if (block->requested)
+		cm_page_map_fetch(&cache->pages, addr);
+	else
+		cm_page_map_enter(&cache->pages, addr, index);
 	block->requested = bytes;
 	block->stack = stack;
-	cm_page_map_enter(&cache->pages, addr, index);
 	if (rest_size)
 		rest = cm_take_split(heap, device, segment, pool, block, index, size, rest_size);
 	if (!rest)

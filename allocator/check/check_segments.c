@@ -8,19 +8,23 @@
 
 typedef unsigned long long ull;
 
-/* A block in use is found by its address, and no other block is. A driver allocation of less than
- * CM_GRAIN may share its cell. */
+/* A block in use is found by its address, and no other block is. The cell of one that was in use
+ * before still names it. A driver allocation of less than CM_GRAIN may share its cell. */
 static bool check_cell(struct cm_check_walk *walk, uint32_t index)
 {
 	const struct cm_block *block = &walk->cache->block[index];
 	const struct cm_segment *segment = &walk->cache->segment[block->segment];
 	const uint32_t found = cm_page_map_find(&walk->cache->pages, segment->device, block->addr);
+	const bool direct = segment->flags & CM_SEGMENT_DIRECT;
 
-	if (found == (block->state == CM_BLOCK_LIVE ? index : 0) ||
-	    (!found && segment->flags & CM_SEGMENT_DIRECT))
-		return true;
-	return cm_why_set(&walk->why, "the page map has block %u in place of %u at %#llx", found,
-			  index, (ull)block->addr);
+	if (found != (block->state == CM_BLOCK_LIVE ? index : 0) && (found || !direct))
+		return cm_why_set(&walk->why, "the page map has block %u in place of %u at %#llx",
+				  found, index, (ull)block->addr);
+	if (block->requested && !direct &&
+	    !cm_page_map_names(&walk->cache->pages, block->addr, index))
+		return cm_why_set(&walk->why, "the cell at %#llx does not name block %u",
+				  (ull)block->addr, index);
+	return true;
 }
 
 /* Whether the segment may have free neighbours, which no longer matter once it is not recycled. */
@@ -59,7 +63,7 @@ static bool check_block(struct cm_check_walk *walk, uint32_t s, uint32_t index, 
 		    !may_be_apart(walk->cache, &walk->cache->segment[s]))
 			return cm_why_set(&walk->why, "blocks %u and %u are free neighbours",
 					  before, index);
-		return true;
+		return check_cell(walk, index);
 	default:
 		return cm_why_set(&walk->why, "block %u is in state %u", index, block->state);
 	}

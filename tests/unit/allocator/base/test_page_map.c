@@ -199,6 +199,24 @@ static void only_a_block_in_use_is_found_and_by_its_start_alone(void **state)
 	assert_int_equal(cm_page_map_find(map, 0, BASE + 4096), 7);
 }
 
+/* A block is entered at its first use alone. */
+static void a_block_that_is_free_meanwhile_stays_known(void **state)
+{
+	struct cm_page_map *map = *state;
+
+	assert_int_equal(cm_page_map_add(map, BASE + 512, 20 * MIB, 0, false), 0);
+	use(map, 1, BASE + 512);
+	use(map, 2, BASE + 3 * MIB);
+	block[1].state = CM_BLOCK_FREE;
+	assert_false(cm_page_map_names(map, BASE + 512, 2));
+	assert_int_equal(cm_page_map_add(map, BASE, 512, 0, true), 0);
+	assert_true(cm_page_map_names(map, BASE + 512, 1));
+	assert_true(cm_page_map_names(map, BASE + 3 * MIB, 2));
+	assert_int_equal(cm_page_map_find(map, 0, BASE + 512), 0);
+	block[1].state = CM_BLOCK_LIVE;
+	assert_int_equal(cm_page_map_find(map, 0, BASE + 512), 1);
+}
+
 static void large_blocks_are_found_also_once_small_ones_share_their_page(void **state)
 {
 	struct cm_page_map *map = *state;
@@ -309,6 +327,7 @@ int main(void)
 		MAP(a_segment_that_shares_a_page_stays),
 		MAP(a_mixed_page_stays_mixed),
 		MAP(only_a_block_in_use_is_found_and_by_its_start_alone),
+		MAP(a_block_that_is_free_meanwhile_stays_known),
 		MAP(large_blocks_are_found_also_once_small_ones_share_their_page),
 		MAP(cells_go_with_their_segments),
 		MAP(a_range_that_lacks_memory_leaves_nothing),
