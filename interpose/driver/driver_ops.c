@@ -62,6 +62,11 @@ static int mem_alloc(uint64_t ctx, uint64_t bytes, uint64_t *ret_addr)
 	return err;
 }
 
+static int mem_free(uint64_t ctx, uint64_t addr)
+{
+	return IN_CONTEXT(ctx, cm_real.cuMemFree_v2(addr));
+}
+
 static __thread struct cm_stream_free stream_free;
 
 void cm_driver_free_in_stream(struct cm_stream_free how)
@@ -70,15 +75,10 @@ void cm_driver_free_in_stream(struct cm_stream_free how)
 }
 
 /* A stream is the program's, in the context that the program has current. */
-static int mem_free(uint64_t ctx, uint64_t addr)
+static int mem_free_as_asked(uint64_t ctx, uint64_t addr)
 {
 	if (stream_free.addr == addr)
 		return UNCANCELLED(stream_free.call(addr, stream_free.stream));
-	return IN_CONTEXT(ctx, cm_real.cuMemFree_v2(addr));
-}
-
-static int mem_free_as_asked(uint64_t ctx, uint64_t addr)
-{
 	return cm_context_current() ? UNCANCELLED(cm_real.cuMemFree_v2(addr)) : mem_free(ctx, addr);
 }
 
