@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "allocator/state/limit.h"
@@ -87,7 +88,8 @@ uint64_t cm_settings_bytes(uint64_t mib)
  * machine count, as the calling thread may be bound to one of them. */
 static uint32_t count_shards(enum cm_shards shards)
 {
-	const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+	/* Not sysconf(): Debian takes who calls that for one that needs GLIBC 2.34. */
+	const long processors = get_nprocs();
 
 	if (shards == CM_SHARDS_ALWAYS)
 		return CM_SHARDS_MOST / 2;
