@@ -326,8 +326,11 @@ def the_end_of_its_terminal_ends_it(kit):
 
 def an_unknown_terminal_is_told(kit):
     terminal = kit.terminal()
-    text = terminal.command(f'TERM=no-such {kit.tool} top --dir {kit.folder}; echo code $?')
-    assert "terminal type 'no-such'" in text and 'code 2' in text, text
+    before = terminal.settings()
+    for name in ('no-such', 'dumb'):
+        text = terminal.command(f'TERM={name} {kit.tool} top --dir {kit.folder}; echo code $?')
+        assert f"terminal type '{name}'" in text and 'code 2' in text, text
+    assert terminal.settings() == before
     result = subprocess.run([kit.tool, 'top', '--dir', kit.folder], check=False,
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True)

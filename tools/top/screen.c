@@ -119,6 +119,11 @@ static int open_terminal(struct screen *screen, const struct cm_options *options
 	const char *type = getenv("TERM");
 
 	screen->terminal = newterm(NULL, stdout, stdin);
+	if (screen->terminal && !tigetstr("cup")) { /* it cannot place the cursor, as "dumb" */
+		(void)endwin();
+		delscreen(screen->terminal);
+		screen->terminal = NULL;
+	}
 	if (!screen->terminal)
 		return cm_fail(CM_EXIT_USAGE,
 			       "the terminal type '%s' (TERM) is unknown or cannot be drawn on; -b "
