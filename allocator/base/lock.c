@@ -294,9 +294,6 @@ void cm_lock_let_in(struct cm_lock *lock, bool rests) CM_UNCHECKED
 	const bool has_sleeper = atomic_load_explicit(&lock->word, memory_order_relaxed) == 2;
 
 	rests &= lock->by_word;
-	/* Another thread wants the lock, and would end the bias at once. */
-	if (rests)
-		lock->streak = 0;
 	cm_lock_release(lock);
 	if (has_sleeper)
 		sleep_while_it_wakes();

@@ -319,7 +319,7 @@ static void nobody_is_favoured_once_the_barrier_is_refused(void **state)
 
 /* Takes what it holds on purpose, which the analysis would refuse. */
 /* Enough for the kernel to let the other thread run on a machine with one processor. */
-#define LET_INS 1000000
+#define LET_INS 20000000
 
 /* With and without the bias; the holder has it again afterwards. */
 static void CM_UNCHECKED another_is_let_in_by_a_holder_that_goes_on(void **state)
@@ -346,6 +346,26 @@ static void CM_UNCHECKED another_is_let_in_by_a_holder_that_goes_on(void **state
 		cm_lock_release(&lock);
 		assert_int_equal(pthread_join(thread, NULL), 0);
 	}
+}
+
+/* A thread whose bias another one has ended retires many blocks now and then. */
+static void CM_UNCHECKED who_lets_others_in_is_favoured_again(void **state)
+{
+	uint32_t i;
+
+	(void)state;
+	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
+	take_often(CM_LOCK_STREAK + 1);
+	if (!has_bias_owner())
+		cm_skip("no membarrier(2) here");
+	in_another_thread(take_once);
+	for (i = 0; i < 4; i++) {
+		take_often(CM_LOCK_STREAK / 4);
+		cm_lock_acquire(&lock);
+		cm_lock_let_in(&lock, true);
+		cm_lock_release(&lock);
+	}
+	assert_true(has_bias_owner());
 }
 
 /* Each wakes the thread and sleeps meanwhile. One is enough, but for a busy machine. */
@@ -531,6 +551,7 @@ int main(void)
 		cmocka_unit_test(nobody_is_favoured_before_the_barrier_is_had),
 		cmocka_unit_test(one_thread_at_a_time_and_errno_stays),
 		cmocka_unit_test(another_is_let_in_by_a_holder_that_goes_on),
+		cmocka_unit_test(who_lets_others_in_is_favoured_again),
 		cmocka_unit_test(one_that_sleeps_for_it_is_let_in),
 		cmocka_unit_test(a_lock_that_stands_still_is_soon_slept_for),
 		cmocka_unit_test(a_held_lock_is_not_had_by_trying),
