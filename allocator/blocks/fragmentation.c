@@ -28,7 +28,8 @@
  * blocks, and leave at most 1/UNUSED_SHARE unused. */
 #define TAIL_SHARE   256
 #define UNUSED_SHARE 32
-/* If blocks are not split, idle segments return once they exceed 1/8 of the room. */
+/* If blocks are not split, idle segments return once they exceed 1/8 of the room, and no block
+ * serves a request that leaves more of it unused. */
 #define UNSPLIT_SHARE 8
 #define PACK_TENTHS   7  /* with pages, if 7/10 are reserved: pages move, and few are touched */
 #define FULL_SHARE    32 /* with pages: if less than 1/32 is not reserved, moves have no limit */
@@ -268,6 +269,12 @@ uint64_t cm_fragmentation_unsplit_most_locked(const struct cm_heap *heap, uint64
 	const uint64_t room = room_above(heap, used_bytes(heap) + bytes);
 
 	return card_bytes(heap) - room + room / UNSPLIT_SHARE;
+}
+
+bool cm_fragmentation_unsplit_serves_locked(const struct cm_heap *heap, uint64_t rest)
+{
+	return rest < CM_SEGMENT_GRAIN ||
+	       rest <= room_above(heap, used_bytes(heap)) / UNSPLIT_SHARE;
 }
 
 /* How much may be pinned once `used` bytes are in use. What has returned in exchange is counted

@@ -96,6 +96,10 @@ uint32_t cm_fragmentation_find_reserved_locked(struct cm_heap *heap, uint64_t si
  * that was ever in use, or is with `bytes` more, and a share of what the card has above that. */
 uint64_t cm_fragmentation_unsplit_most_locked(const struct cm_heap *heap, uint64_t bytes);
 
+/* Whether a block that is not split serves a request that leaves `rest` bytes of it unused: nothing
+ * returns these to a card that is full. */
+bool cm_fragmentation_unsplit_serves_locked(const struct cm_heap *heap, uint64_t rest);
+
 /* The size of the segment that a miss of a rounded size requests from the driver, in place of
  * cm_size_segment. */
 uint64_t cm_fragmentation_segment_bytes_locked(const struct cm_heap *heap, uint64_t size);

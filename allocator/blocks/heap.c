@@ -17,13 +17,13 @@
 /*
  * PyTorch's two limits on fit if max_split_size is finite: oversize blocks serve only oversize
  * requests, and these take no block much larger than they need. An exact segment serves requests
- * that waste at most an eighth of it.
+ * that waste at most an eighth of it, and less where the card is nearly full.
  */
-bool cm_take_fits_by_policy(const struct cm_cache *cache, const struct cm_block *block,
-			    uint64_t size)
+bool cm_take_fits_by_policy(const struct cm_heap *heap, const struct cm_block *block, uint64_t size)
 {
-	const struct cm_segment *segment = &cache->segment[block->segment];
-	const struct cm_policy *policy = &cache->policy;
+	const struct cm_segment *segment = &heap->cache->segment[block->segment];
+	const struct cm_policy *policy = &heap->cache->policy;
+	const uint64_t rest = block->size - size;
 
 	/* Such a block has a size by chance, and is no driver allocation. */
 	if (segment->flags & CM_SEGMENT_PAGED)
@@ -32,10 +32,12 @@ bool cm_take_fits_by_policy(const struct cm_cache *cache, const struct cm_block 
 		return false;
 	if (size >= policy->max_split_size && block->size >= size + policy->max_non_split_rounding)
 		return false;
-	if (segment->flags & CM_SEGMENT_EXACT)
-		return block->size - size <=
-		       size / 8 + (segment->flags & CM_SEGMENT_SMALL ? 0 : CM_SEGMENT_GRAIN);
-	return true;
+	if (!(segment->flags & CM_SEGMENT_EXACT))
+		return true;
+	if (segment->flags & CM_SEGMENT_SMALL)
+		return rest <= size / 8;
+	return rest <= size / 8 + CM_SEGMENT_GRAIN &&
+	       cm_fragmentation_unsplit_serves_locked(heap, rest);
 }
 
 bool cm_take_splits_by_policy(const struct cm_heap *heap, enum cm_pool pool,

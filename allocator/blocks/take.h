@@ -22,7 +22,7 @@
 #include "stats/counters.h"
 
 /* Whether the policy lets the block serve `size` bytes, and lets it be split for them. */
-bool cm_take_fits_by_policy(const struct cm_cache *cache, const struct cm_block *block,
+bool cm_take_fits_by_policy(const struct cm_heap *heap, const struct cm_block *block,
 			    uint64_t size);
 bool cm_take_splits_by_policy(const struct cm_heap *heap, enum cm_pool pool,
 			      const struct cm_block *block, uint64_t size);
@@ -36,10 +36,10 @@ CM_ALWAYS_INLINE bool cm_take_remainder_serves(const struct cm_heap *heap, enum 
 
 /* Most processes configure nothing: then a block that is large enough fits, and its segment need
  * not be read. */
-CM_ALWAYS_INLINE bool cm_take_fits(const struct cm_cache *cache, const struct cm_block *block,
+CM_ALWAYS_INLINE bool cm_take_fits(const struct cm_heap *heap, const struct cm_block *block,
 				   uint64_t size)
 {
-	return CM_LIKELY(cache->plain) || cm_take_fits_by_policy(cache, block, size);
+	return CM_LIKELY(heap->cache->plain) || cm_take_fits_by_policy(heap, block, size);
 }
 
 CM_ALWAYS_INLINE bool cm_take_splits(const struct cm_heap *heap, enum cm_pool pool,
@@ -197,7 +197,7 @@ CM_ALWAYS_INLINE int cm_take_found(struct cm_heap *heap, struct cm_device *devic
 {
 	uint64_t rest_size;
 
-	if (CM_UNLIKELY(!found.index || (!usual && !cm_take_fits(heap->cache, found.block, size))))
+	if (CM_UNLIKELY(!found.index || (!usual && !cm_take_fits(heap, found.block, size))))
 		return -ENOENT;
 	rest_size = found.block->size - size;
 	if (usual ? !cm_take_remainder_serves(heap, pool, size, rest_size)

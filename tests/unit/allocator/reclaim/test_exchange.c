@@ -431,6 +431,25 @@ static void the_peak_of_what_was_in_use_counts(void **state)
 	case_close(f);
 }
 
+/* Nothing returns what a live block leaves unused of its segment. On a card that was nearly full a
+ * request gets a segment of its own size. 1/8 of what 1 GiB has above the 900 MiB is 15. */
+static void a_full_card_has_nothing_to_waste_in_a_segment_that_is_not_split(void **state)
+{
+	struct fixture *f = open_exact(GIB);
+	uint64_t addr;
+
+	(void)state;
+	(void)case_get(f, 700 * MIB);
+	USE(f, 200 * MIB);
+	addr = case_get(f, 180 * MIB);
+	assert_int_equal(case_reserved(f), 880 * MIB);
+	case_put(f, addr);
+	case_settle(f);
+	assert_int_equal(case_get(f, 166 * MIB), addr);
+	assert_int_equal(case_reserved(f), 880 * MIB);
+	case_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -458,6 +477,7 @@ int main(void)
 		cmocka_unit_test(segments_that_are_not_split_go_once_they_are_a_share_of_the_room),
 		cmocka_unit_test(those_below_that_share_stay),
 		cmocka_unit_test(the_peak_of_what_was_in_use_counts),
+		cmocka_unit_test(a_full_card_has_nothing_to_waste_in_a_segment_that_is_not_split),
 		cmocka_unit_test(it_is_done_as_the_policy_wants_it),
 	};
 
