@@ -340,11 +340,14 @@ def a_recording_is_drawn(kit_):
         assert browser.evaluate('page.at') == 4 and 'allocated' in browser.text('#tip')
         assert re.search(r'20\d\d-\d\d-\d\d \d\d:\d\d:\d\d to ', browser.text('#facts')), browser.text('#facts')
         shoot(browser, 'recording')
+        browser.evaluate('written = []; CanvasRenderingContext2D.prototype.fillText = (text, x) => { written.push([text, x]); }')
         browser.ask('Emulation.setDeviceMetricsOverride', width=400, height=800, deviceScaleFactor=1, mobile=False)
         browser.settle()
         assert browser.evaluate('document.documentElement.scrollWidth') <= 400
         assert browser.evaluate('Math.min(...[...document.querySelectorAll(".curve .stage")].map(s => s.clientWidth))') > 350
         assert browser.evaluate('[...document.querySelectorAll(".curve canvas")].every(c => c.clientWidth > 350)')
+        times = {(text, x) for text, x in browser.evaluate('written') if re.fullmatch(r'\d\d:\d\d:\d\d', text)}
+        assert len({text for text, _ in times}) == len(times), times  # a second is named once
         shoot(browser, 'recording-400')
         finish(browser)
 

@@ -158,9 +158,9 @@ class Recording {
     this.curves.push(new Curve(this, data, stage, top).canvas);
   }
 
-  /* Times at round minutes or hours, by the clock of the browser. */
+  /* Times at round seconds, minutes or hours, by the clock of the browser. */
   drawTimes(context, width, seconds) {
-    const { first, length } = this.axis, step = timeStep(length, width / 90);
+    const { first, length } = this.axis, step = Math.max(1000, timeStep(length, width / 90));
     const zone = new Date(first).getTimezoneOffset() * 60000;
     for (let t = Math.ceil((first - zone) / step) * step + zone; t <= first + length; t += step) {
       const x = (t - first) / length * width;
