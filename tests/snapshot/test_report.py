@@ -156,6 +156,15 @@ def a_difference_is_told_by_stack(kit_):
     assert sum(row['bytes'] for row in first['changes']) == held[1] - held[0]
 
 
+def as_many_changes_are_printed_as_asked_for(kit_):
+    other = kit_.make(100, 10)
+    run = kit_.run('diff', '--top', '1', kit_.saved, other)
+    text = run.stdout.decode()
+    assert run.returncode == 1 and re.search(r'BLOCKS  by caller\n.*-38\.00 MiB.*\n.*  of \d+ other callers?\n', text), text
+    run = kit_.run('diff', '--top', '1', '--json', kit_.saved, other)
+    assert run.returncode == 2 and b'--json prints all changes' in run.stderr, run
+
+
 def what_is_left_out_is_said(kit_):
     busy = kit_.make(3000, 100, 7)
 
@@ -201,4 +210,4 @@ if __name__ == '__main__':
         a_report_has_80_columns, what_was_not_recorded_is_said,
         temporaries_are_named, requests_that_failed_are_named,
         a_region_says_what_its_snapshot_says, a_snapshot_equals_itself, a_difference_is_told_by_stack,
-        what_is_left_out_is_said]))
+        as_many_changes_are_printed_as_asked_for, what_is_left_out_is_said]))

@@ -19,7 +19,7 @@
 #include "tools/snapshot/groups.h"
 #include "tools/verbs/verbs.h"
 
-#define TOP_ROWS 20
+#define TOP_ROWS 20 /* unless --top says otherwise */
 
 /* What holds memory in the first and in the second snapshot. */
 struct change {
@@ -156,7 +156,7 @@ static void print_changes(struct changes *changes)
 		if (!shown++)
 			(void)printf("\n  %*s  %8s  by %s\n", cm_size_width() + 1, "CHANGE",
 				     "BLOCKS", cm_by_name(changes->view.by));
-		if (shown > TOP_ROWS) {
+		if (shown > changes->view.rows) {
 			more++;
 			rest += change_of(change->bytes);
 			continue;
@@ -299,12 +299,16 @@ static void print_names(const struct cm_options *options)
 int cm_verb_diff(const struct cm_options *options)
 {
 	const struct cm_snapshot *snapshots[2];
-	const struct cm_view view = cm_view_of(options);
+	struct cm_view view = cm_view_of(options);
 	struct cm_source first, second;
 	struct cm_json json, *to;
 	bool changed = false;
 	int exit, err;
 
+	if (!options->top)
+		view.rows = TOP_ROWS;
+	else if (options->form == CM_FORM_JSON)
+		return cm_fail(CM_EXIT_USAGE, "--json prints all changes; leave out --top");
 	exit = cm_source_open(options, options->args[0], &first);
 	if (exit)
 		return exit;
