@@ -333,6 +333,9 @@ static void add_holders(struct text *text, const struct cm_oom *oom)
 
 	for (i = 0; i < CM_OOM_HOLDERS; i++)
 		part[i] = holders->top[i].bytes;
+	if (!holders->top[0].bytes)
+		return; /* nobody */
+	LINE(text, "");
 	part[CM_OOM_HOLDERS] = holders->rest.bytes;
 	cm_oom_share(part, CM_OOM_HOLDERS + 1, text->unit, text->part[USED], n);
 	LINE(text, " Who holds the %s allocated, by %s",
@@ -452,7 +455,6 @@ CM_NOINLINE static void add_report(struct text *text, const struct cm_oom *oom)
 	add_budget(text, oom);
 	LINE(text, "");
 	add_cached(text, oom);
-	LINE(text, "");
 	add_holders(text, oom);
 	LINE(text, "");
 	add_remedies(text, oom);

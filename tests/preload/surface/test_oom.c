@@ -369,6 +369,8 @@ static void each_verdict_is_told(void **state)
 	assert_report(state, "full", "", CARD, "FULL",
 		      "FULL: this program uses 40.00 MiB, only 24.00 MiB is free or cached");
 	assert_report(state, "too_big", "", CARD, "TOO BIG", "TOO BIG: the GPU has 64.00 MiB");
+	assert_null(strstr(play->said, "Who holds"));
+	assert_null(strstr(play->said, "====\n====\n"));
 	assert_report(state, "driver", "", CARD, "DRIVER", "64.00 MiB is free, and the driver");
 	assert_report(state, "driver_is_mute", "", CARD, "DRIVER", "(error 800)");
 	assert_non_null(strstr(play->said, "largest block ?, free and cached ? (DRIVER)\n"));
