@@ -383,8 +383,15 @@ void cm_allow_files(void)
 	(void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+bool cm_processes_can_be_seen(void)
+{
+	return !access("/proc/self", F_OK);
+}
+
 int cm_complain_nobody(const struct cm_options *options)
 {
+	if (!cm_processes_can_be_seen())
+		return cm_fail(CM_EXIT_TARGET, "/proc is not mounted, so no process can be seen");
 	if (options->dir) {
 		cm_complain("no region in %s", options->dir);
 	} else {

@@ -67,7 +67,10 @@ int cm_check_targets(const struct cm_options *options);
 /* Describes a process without a region, from /proc. */
 void cm_process_describe(pid_t pid, struct cm_process *ret_process);
 
-/* Complains that no process has a region. Returns the exit code. */
+/* Whether processes and their regions can be found at all: not without /proc. */
+bool cm_processes_can_be_seen(void);
+
+/* Complains that no process has a region, or that this cannot be known. Returns the exit code. */
 int cm_complain_nobody(const struct cm_options *options);
 
 /* Complains that the process has no memory on the chosen devices. Returns the exit code. */

@@ -400,6 +400,11 @@ static enum level print_result(const struct check *check)
 		worst = found;
 		first = &check->target[i];
 	}
+	if (!worst && !check->processes && !cm_processes_can_be_seen()) {
+		(void)printf("CUDAMEM UNKNOWN - /proc is not mounted, so no process can be seen");
+		print_figures(check);
+		return LEVEL_UNKNOWN;
+	}
 	if (!worst && check->unreadable) {
 		(void)printf("CUDAMEM UNKNOWN - %zu of the processes may not be read, or their "
 			     "regions are damaged",

@@ -33,6 +33,19 @@ int __wrap_cm_reader_open(const char *path, struct cm_reader **ret_reader, char 
 	return __real_cm_reader_open(path, ret_reader, why);
 }
 
+static bool proc_is_missing;
+
+int __real_access(const char *path, int mode);
+int __wrap_access(const char *path, int mode);
+
+int __wrap_access(const char *path, int mode)
+{
+	if (!proc_is_missing || strncmp(path, "/proc", 5))
+		return __real_access(path, mode);
+	errno = ENOENT;
+	return -1;
+}
+
 static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
@@ -120,6 +133,36 @@ static void one_that_begins_meanwhile_is_there_by_its_number_alone(void **state)
 	assert_int_equal(error, 0);
 }
 
+/* What is said if nobody is found. */
+static int complain_nobody(const struct cm_options *options, char text[256])
+{
+	FILE *stream = fmemopen(text, 256, "w");
+	int exit;
+
+	assert_non_null(stream);
+	cm_complain_to(stream);
+	exit = cm_complain_nobody(options);
+	cm_complain_to(NULL);
+	(void)fclose(stream);
+	return exit;
+}
+
+static void without_proc_it_is_not_said_that_there_are_none(void **state)
+{
+	const struct cm_options everywhere = {0};
+	struct fixture *f = *state;
+	char text[256] = "";
+
+	assert_int_equal(complain_nobody(&everywhere, text), CM_EXIT_NO);
+	assert_non_null(strstr(text, "no process uses libcudamem"));
+	proc_is_missing = true;
+	assert_int_equal(complain_nobody(&everywhere, text), CM_EXIT_TARGET);
+	assert_string_equal(text, "/proc is not mounted, so no process can be seen\n");
+	assert_int_equal(complain_nobody(&f->options, text), CM_EXIT_TARGET);
+	proc_is_missing = false;
+	assert_int_equal(complain_nobody(&f->options, text), CM_EXIT_NO);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -128,6 +171,7 @@ int main(void)
 		TEST(one_that_ends_meanwhile_is_left_out),
 		TEST(one_that_ends_meanwhile_is_not_there),
 		TEST(one_that_begins_meanwhile_is_there_by_its_number_alone),
+		TEST(without_proc_it_is_not_said_that_there_are_none),
 	};
 
 	return cmocka_run_group_tests_name("collect", tests, NULL, NULL);
