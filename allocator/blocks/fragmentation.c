@@ -33,6 +33,9 @@
 #define UNSPLIT_SHARE 8
 #define PACK_TENTHS   7  /* with pages, if 7/10 are reserved: pages move, and few are touched */
 #define FULL_SHARE    32 /* with pages: if less than 1/32 is not reserved, moves have no limit */
+/* With pages: if at most half of the card was ever in use, a program has settled once it has freed
+ * its peak twice since that rose by 1/32. Its requests divide handles. */
+#define SETTLED_TIMES 2
 /* While blocks of the small pool merge late, a remainder of up to 1/16 of the request stays with
  * its block. */
 #define LATE_REST_SHIFT 4
@@ -212,6 +215,32 @@ static struct cm_paged_span handle_across(const struct cm_paged *paged,
 	return pages;
 }
 
+/* What the card has above the most that was ever in use, or is with `used` bytes. */
+static uint64_t room_above(const struct cm_heap *heap, uint64_t used)
+{
+	const struct cm_stat_pool *all = &heap->device->row->stat[CM_POOL_ALL];
+	const uint64_t peak = (uint64_t)all->peak[CM_STAT_ALLOCATED_BYTES];
+	const uint64_t most = used > peak ? used : peak, card = card_bytes(heap);
+
+	return card > most ? card - most : 0;
+}
+
+/* Whether a program with room repeats itself: it frees, and needs no more than before. */
+static bool has_settled(const struct cm_heap *heap)
+{
+	struct cm_device *device = heap->device;
+	const struct cm_stat_pool *large = &device->row->stat[CM_POOL_LARGE];
+	const int64_t peak = large->peak[CM_STAT_ALLOCATED_BYTES];
+	const int64_t freed = large->freed[CM_STAT_ALLOCATED_BYTES];
+
+	if (peak > device->risen_to + device->risen_to / RISE_SHARE) {
+		device->risen_to = peak;
+		device->risen_at = freed;
+	}
+	return freed - device->risen_at >= peak * SETTLED_TIMES &&
+	       room_above(heap, 0) >= card_bytes(heap) / 2;
+}
+
 struct cm_paged_span cm_fragmentation_divided_locked(const struct cm_heap *heap,
 						     const struct cm_block *block, uint64_t size)
 {
@@ -219,7 +248,7 @@ struct cm_paged_span cm_fragmentation_divided_locked(const struct cm_heap *heap,
 	const struct cm_paged *paged = heap->device->paged[cm_segment_pool(run)];
 	struct cm_paged_span pages = {0, 0};
 
-	if (!(run->flags & CM_SEGMENT_PAGED) || block->size <= size)
+	if (!(run->flags & CM_SEGMENT_PAGED) || block->size <= size || has_settled(heap))
 		return pages;
 	pages = handle_across(paged, run, block->addr + size);
 	if (cm_paged_addr_of(paged, pages.first) < block->addr ||
@@ -252,16 +281,6 @@ static bool divides(const struct cm_heap *heap, const struct cm_block *block, ui
 static uint64_t pinned_bytes(const struct cm_heap *heap)
 {
 	return (uint64_t)cm_stat_current(heap->device->row, CM_STAT_INACTIVE_SPLIT_BYTES);
-}
-
-/* What the card has above the most that was ever in use, or is with `used` bytes. */
-static uint64_t room_above(const struct cm_heap *heap, uint64_t used)
-{
-	const struct cm_stat_pool *all = &heap->device->row->stat[CM_POOL_ALL];
-	const uint64_t peak = (uint64_t)all->peak[CM_STAT_ALLOCATED_BYTES];
-	const uint64_t most = used > peak ? used : peak, card = card_bytes(heap);
-
-	return card > most ? card - most : 0;
 }
 
 uint64_t cm_fragmentation_unsplit_most_locked(const struct cm_heap *heap, uint64_t bytes)

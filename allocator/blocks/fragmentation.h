@@ -19,7 +19,8 @@
  *
  * Pages may share a driver allocation, a handle, which returns as a whole. A request gets
  * few. It divides none that is more than a small part of it, or of the room that the card has left:
- * such a one is replaced first (paged_ready.h).
+ * such a one is replaced first (paged_ready.h). A program that repeats its steps on a card with
+ * room would do that for ever, and never need what it gains: it divides them.
  *
  * A program that repeats its steps would move pages for ever. So the number of moves for spared
  * blocks is limited, until the program has more in use than ever before.

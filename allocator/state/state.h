@@ -255,6 +255,8 @@ struct cm_device {
 	_Atomic uint64_t reserved; /* (first) by all shards */
 	_Atomic uint64_t most_reserved; /* (first) with a large segment; see exchange.h */
 	uint64_t refused_at; /* reserved plus the request when the driver refused; 0: it has not */
+	int64_t risen_to;    /* the large pool's peak when it had last risen, */
+	int64_t risen_at;    /* and what it had freed then: see fragmentation.c */
 	uint64_t decay_tick; /* the clock's ticks at decay_ns, to tell how fast it goes */
 	uint64_t decay_ns;
 	struct cm_given given[CM_DECAY_SPANS]; /* guarded by the reclaim lock */

@@ -20,6 +20,12 @@ static uint64_t created(const struct fixture *f)
 	return f->driver.called[FAKE_PAGE_CREATE];
 }
 
+static void use(struct fixture *f, uint64_t bytes)
+{
+	case_put(f, case_get(f, bytes));
+	case_settle(f);
+}
+
 static uint64_t trimmed(struct fixture *f)
 {
 	uint64_t bytes;
@@ -122,6 +128,37 @@ static void the_same_again_needs_no_call(void **state)
 	assert_int_equal(created(f), calls);
 	assert_current(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES, 100 * MIB);
 	case_close(f);
+}
+
+/* It would replace handles at each step. But one that grows may need all of the card in the end. */
+static void a_program_with_room_that_has_settled_divides_handles(void **state)
+{
+	static const uint64_t cards[] = {GIB, 190 * MIB};
+	uint64_t before, large;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		struct fixture *f = open_paged(cards[i]);
+		const bool has_room = i == 0;
+
+		use(f, 100 * MIB);
+		use(f, 7 * MIB);
+		use(f, 100 * MIB);
+		use(f, 100 * MIB);
+		before = created(f);
+		large = case_get(f, 21 * MIB);
+		assert_int_equal(created(f), before + (has_room ? 0 : 3));
+		case_put(f, large);
+		case_settle(f);
+		if (has_room) {
+			use(f, 104 * MIB);
+			before = created(f);
+			use(f, 35 * MIB);
+			assert_int_equal(created(f), before + 3);
+		}
+		case_close(f);
+	}
 }
 
 static void a_request_that_ends_with_a_handle_divides_none(void **state)
@@ -387,6 +424,7 @@ int main(void)
 		cmocka_unit_test(a_handle_that_a_request_would_divide_is_replaced),
 		CASE(a_card_with_room_lets_a_handle_be_divided),
 		cmocka_unit_test(the_same_again_needs_no_call),
+		cmocka_unit_test(a_program_with_room_that_has_settled_divides_handles),
 		CASE(a_request_that_ends_with_a_handle_divides_none),
 		cmocka_unit_test(idle_memory_goes_by_whole_handles),
 		cmocka_unit_test(a_handle_behind_a_barrier_is_divided),
