@@ -202,6 +202,58 @@ static void play_legacy_free(void)
 	must_differ(ended == CUDA_SUCCESS);
 }
 
+/* A program that orders its streams by a free alone, with no event and no wait. */
+static void play_order(void)
+{
+	static const char text[] = "cudasim-module\n"
+				   "kernel late\n"
+				   " params ptr u32 u64\n"
+				   " time 20ms\n"
+				   " writes p0 4\n"
+				   " do fill p0 p1 p2\n"
+				   "end\n";
+	const uint32_t wanted = 7;
+	uint64_t words = 1;
+	uint32_t word = 0;
+	CUdeviceptr block, other;
+	CUstream stream;
+	void *params[] = {&block, (void *)&wanted, &words};
+
+	cm_open(0);
+	block = cm_get(3 * MIB);
+	other = cm_get(3 * MIB);
+	OK(cuMemsetD32_v2(block, 0, 1));
+	stream = cm_new_stream();
+	OK(cuLaunchKernel(cm_load(text, "late"), 1, 1, 1, 1, 1, 1, 0, cm_new_stream(), params,
+			  NULL));
+	OK(cuMemFree_v2(other));
+	OK(cuMemcpyDtoHAsync_v2(&word, block, 4, stream));
+	OK(cuStreamSynchronize(stream));
+	must_differ(word != wanted);
+}
+
+/* The same for memory that is unmapped under a kernel. */
+static void play_unmapped(void)
+{
+	const CUmemAllocationProp on_device = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+					       .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0},
+					CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr other, range;
+
+	cm_open(0);
+	other = cm_get(3 * MIB);
+	OK(cuMemAddressReserve(&range, 2 * MIB, 0, 0, 0));
+	OK(cuMemCreate(&handle, 2 * MIB, &on_device, 0));
+	OK(cuMemMap(range, 2 * MIB, 0, handle, 0));
+	OK(cuMemSetAccess(range, 2 * MIB, &access, 1));
+	cm_launch_slow(range);
+	OK(cuMemFree_v2(other));
+	OK(cuMemUnmap(range, 2 * MIB));
+	must_differ(cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
 static const struct cm_role roles[] = {
 	{"contents", play_contents},
 	{"use_after_free", play_use_after_free},
@@ -211,6 +263,8 @@ static const struct cm_role roles[] = {
 	{"identity", play_identity},
 	{"card", play_card},
 	{"wait", play_wait},
+	{"order", play_order},
+	{"unmapped", play_unmapped},
 	{"thread", play_thread},
 	{"file", play_file},
 	{"descriptor", play_descriptor},
@@ -238,6 +292,8 @@ DIFFERENCE(a_block_may_be_part_of_a_larger_allocation, "size", "mode:stats")
 DIFFERENCE(an_identity_is_used_again, "identity", "mode:stats")
 DIFFERENCE(the_card_shows_what_is_cached_as_used, "card", "mode:stats")
 DIFFERENCE(a_free_does_not_wait_for_the_device, "wait", "sync:free")
+DIFFERENCE(a_free_orders_no_streams, "order", "sync:free")
+DIFFERENCE(a_free_ends_no_work_before_memory_is_unmapped, "unmapped", "sync:free")
 DIFFERENCE(a_refused_free_in_the_legacy_stream_spoils_no_capture, "legacy_free", "mode:off")
 DIFFERENCE(what_is_free_between_blocks_does_not_count, "info", "placement:exact")
 DIFFERENCE(a_thread_answers_the_tool, "thread", "control:off")
@@ -266,6 +322,8 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(an_identity_is_used_again),
 		CM_PLAY_TEST(the_card_shows_what_is_cached_as_used),
 		CM_PLAY_TEST(a_free_does_not_wait_for_the_device),
+		CM_PLAY_TEST(a_free_orders_no_streams),
+		CM_PLAY_TEST(a_free_ends_no_work_before_memory_is_unmapped),
 		CM_PLAY_TEST(a_refused_free_in_the_legacy_stream_spoils_no_capture),
 		CM_PLAY_TEST(what_is_free_between_blocks_does_not_count),
 		CM_PLAY_TEST(a_thread_answers_the_tool),
