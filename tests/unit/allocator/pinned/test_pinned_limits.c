@@ -215,6 +215,8 @@ static void destroyed_context_takes_its_blocks_along(void **state)
 	cm_cache_poll(fixture.cache);
 	calls = fixture.driver.calls;
 	fixture_remove_context(&fixture, ctx);
+	/* The batch of both has the living one's block alone. */
+	assert_null(fixture_complaint(&fixture));
 	assert_int_equal(fixture.driver.calls, calls);
 	assert_int_equal(host().segment.current, 1);
 	assert_int_equal(host().num_host_free, 0);
