@@ -325,6 +325,10 @@ def names_are_masked_to_be_shared():
         assert '~/shm' in run.stdout and home not in run.stdout, run
         assert not re.search(rf'\b{re.escape(os.uname().nodename)}\b', run.stdout), run
     assert getpass.getuser()
+    # What stands in place of a name is not looked at again.
+    env = environment(HOME='~~', CUDAMEM_CONF='region_dir:/none/~~~/shm')
+    run = subprocess.run(words, env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert '/none/~~/shm' in run.stdout, run
 
 
 def it_ends_in_time_and_writes_nothing():
