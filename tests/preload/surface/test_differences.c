@@ -6,6 +6,7 @@
  */
 #include <dlfcn.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -254,6 +255,23 @@ static void play_unmapped(void)
 	must_differ(cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
+static void look_at_the_end(void)
+{
+	CUcontext ctx = NULL;
+
+	OK(cuCtxGetCurrent(&ctx));
+	must_differ(!ctx);
+}
+
+/* The thread that ends last runs the handlers: the helper thread, if there is one. */
+static void play_last_thread(void)
+{
+	cm_open(0);
+	(void)cm_get(MIB);
+	CM_MUST(!atexit(look_at_the_end));
+	pthread_exit(NULL);
+}
+
 static const struct cm_role roles[] = {
 	{"contents", play_contents},
 	{"use_after_free", play_use_after_free},
@@ -266,6 +284,7 @@ static const struct cm_role roles[] = {
 	{"order", play_order},
 	{"unmapped", play_unmapped},
 	{"thread", play_thread},
+	{"last_thread", play_last_thread},
 	{"file", play_file},
 	{"descriptor", play_descriptor},
 	{"handle", play_handle},
@@ -297,6 +316,7 @@ DIFFERENCE(a_free_ends_no_work_before_memory_is_unmapped, "unmapped", "sync:free
 DIFFERENCE(a_refused_free_in_the_legacy_stream_spoils_no_capture, "legacy_free", "mode:off")
 DIFFERENCE(what_is_free_between_blocks_does_not_count, "info", "placement:exact")
 DIFFERENCE(a_thread_answers_the_tool, "thread", "control:off")
+DIFFERENCE(the_helper_thread_may_be_the_last, "last_thread", "control:off")
 DIFFERENCE(a_file_holds_the_statistics, "file", "mode:off")
 DIFFERENCE(a_descriptor_keeps_that_file_open, "descriptor", "mode:off")
 /* clang-format on */
@@ -327,6 +347,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_refused_free_in_the_legacy_stream_spoils_no_capture),
 		CM_PLAY_TEST(what_is_free_between_blocks_does_not_count),
 		CM_PLAY_TEST(a_thread_answers_the_tool),
+		CM_PLAY_TEST(the_helper_thread_may_be_the_last),
 		CM_PLAY_TEST(a_file_holds_the_statistics),
 		CM_PLAY_TEST(a_descriptor_keeps_that_file_open),
 		CM_PLAY_TEST(a_piece_of_an_allocation_has_no_handle),
