@@ -177,7 +177,7 @@ struct cm_block {
 	uint32_t prev; /* the blocks before and after it in the segment */
 	uint32_t next;
 	uint32_t segment;
-	uint32_t link_prev; /* list of its bin (free) or of its epoch (pending) */
+	uint32_t link_prev; /* list of its bin (free; not of the first one), or epoch (pending) */
 	uint32_t link_next;
 	uint32_t
 		stack; /* live, pending: of the allocation, in CM_TABLE_STACK; 0: none; pending host

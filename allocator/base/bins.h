@@ -14,6 +14,9 @@
  * small pool remainders, and blocks that merge late, go before all others of their size: what was
  * in use last is in the processor's caches.
  *
+ * The first block of a bin does not say that none is before it: a request that takes the first one
+ * would have to write the row of the next, which may be in no processor cache.
+ *
  * Caller locks. Blocks are named by their index in the block table. Inline: every request and every
  * free runs through here several times.
  */
@@ -155,7 +158,7 @@ CM_ALWAYS_INLINE void cm_bins_insert(struct cm_bins *bins, uint32_t index)
 	}
 	cm_bins_mark(bins, bin);
 	bins->head[bin] = index;
-	block->link_prev = block->link_next = 0;
+	block->link_next = 0;
 }
 
 /* Puts a block of the small pool in, before all others of its size. */
@@ -165,7 +168,6 @@ CM_ALWAYS_INLINE void cm_bins_push(struct cm_bins *bins, uint32_t index)
 	const uint32_t bin = cm_bins_of(block->size >> CM_GRAIN_SHIFT), next = bins->head[bin];
 
 	bins->head[bin] = index;
-	block->link_prev = 0;
 	block->link_next = next;
 	if (next)
 		bins->block[next].link_prev = index;
@@ -187,15 +189,14 @@ CM_ALWAYS_INLINE void cm_bins_unmark(struct cm_bins *bins, uint32_t bin)
 CM_ALWAYS_INLINE void cm_bins_remove(struct cm_bins *bins, uint32_t index)
 {
 	const struct cm_block *block = &bins->block[index];
-	uint32_t before = block->link_prev, next = block->link_next, bin;
+	const uint32_t bin = cm_bins_of(block->size >> CM_GRAIN_SHIFT), next = block->link_next;
 
-	if (next)
-		bins->block[next].link_prev = before;
-	if (before) {
-		bins->block[before].link_next = next;
+	if (bins->head[bin] != index) {
+		bins->block[block->link_prev].link_next = next;
+		if (next)
+			bins->block[next].link_prev = block->link_prev;
 		return;
 	}
-	bin = cm_bins_of(block->size >> CM_GRAIN_SHIFT);
 	bins->head[bin] = next;
 	if (!next)
 		cm_bins_unmark(bins, bin);
@@ -234,9 +235,7 @@ CM_ALWAYS_INLINE void cm_bins_pop(struct cm_bins *bins, struct cm_bins_found fou
 	const uint32_t next = found.block->link_next;
 
 	bins->head[found.bin] = next;
-	if (next)
-		bins->block[next].link_prev = 0;
-	else
+	if (!next)
 		cm_bins_unmark(bins, found.bin);
 }
 

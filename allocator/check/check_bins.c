@@ -67,7 +67,7 @@ static bool check_list(struct walk *walk, uint32_t bin)
 	for (index = walk->bins->head[bin]; index; index = block[index].link_next) {
 		if (!check_member(walk, bin, index))
 			return false;
-		if (block[index].link_prev != before)
+		if (before && block[index].link_prev != before)
 			return cm_why_set(walk->why, "the list of bin %u is broken at block %u",
 					  bin, index);
 		before = index;

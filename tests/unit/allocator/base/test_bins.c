@@ -223,6 +223,25 @@ static void of_equal_blocks_the_lowest_comes_first(void **state)
 	}
 }
 
+/* Its row was not written when the one before it went. */
+static void who_has_become_the_first_leaves_the_others_in(void **state)
+{
+	struct bench *bench = *state;
+	uint32_t i;
+
+	for (i = 1; i <= 3; i++) {
+		bench->block[i].addr = (uint64_t)i << 20;
+		insert(bench, i, CM_GRAIN);
+	}
+	cm_bins_pop(&bench->bins, cm_bins_find(&bench->bins, CM_GRAIN));
+	bench->block[1].link_next = 77;
+	take(bench, 2);
+	assert_int_equal(bench->block[1].link_next, 77);
+	assert_int_equal(cm_bins_find(&bench->bins, CM_GRAIN).index, 3);
+	take(bench, 3);
+	assert_int_equal(cm_bins_find(&bench->bins, CM_GRAIN).index, 0);
+}
+
 static void a_few_sizes_of_a_wide_bin_come_off_in_order(void **state)
 {
 	struct bench *bench = *state;
@@ -279,6 +298,7 @@ int main(void)
 		BENCH(cutting_the_best_fit_keeps_the_fit_exact),
 		BENCH(equal_sizes_are_all_allocated),
 		BENCH(of_equal_blocks_the_lowest_comes_first),
+		BENCH(who_has_become_the_first_leaves_the_others_in),
 		BENCH(a_few_sizes_of_a_wide_bin_come_off_in_order),
 		BENCH(a_crowded_wide_bin_hides_nobody),
 		BENCH(a_size_beyond_all_bins_fits_nowhere),
