@@ -78,6 +78,7 @@ SURE = set('''
     strcspn strerror strerror_r strerrordesc_np strlen strncmp strrchr strspn strtok_r strtoul
     strtoull strchrnul vsnprintf getauxval
     __tls_get_addr __stack_chk_fail abort getenv pthread_self strtol strtod strstr strnlen
+    get_nprocs
 '''.split())
 
 

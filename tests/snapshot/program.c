@@ -5,7 +5,8 @@
  *   program plain          weights that stay, buffers that come and go, a growing list
  *   program busy           three threads that allocate and free without pause
  *   program many EVENTS BLOCKS
- *   program oom            asks for more than there is, after the work of `plain`
+ *   program oom [MODE]     asks for more than there is, after the work of `plain`; then becomes
+ *                          `program MODE`
  *   program leak STEPS     one buffer a step is forgotten
  *   program crash          the work of `plain`, then SIGKILL from itself
  *   program give-up        asks for more than there is, frees all it has, and ends by SIGKILL
@@ -233,7 +234,7 @@ int main(int argc, char **argv)
 		plain();
 	if (!strcmp(mode, "oom") || !strcmp(mode, "fail"))
 		fail_for_memory();
-	if (!strcmp(mode, "exec") && argc > 2)
+	if ((!strcmp(mode, "exec") || !strcmp(mode, "oom")) && argc > 2)
 		return execl("/proc/self/exe", argv[0], argv[2], NULL);
 	if (!strcmp(mode, "crash"))
 		(void)kill(getpid(), SIGKILL);

@@ -101,7 +101,7 @@ def each_process_numbers_the_files_of_its_own_name(kit_):
         run(kit_, option, kit_.folder / f'{kind}-all.cudamem', program=('sh', '-c', script))
         saved = sorted(path.name for path in kit_.folder.glob(f'{kind}-all*'))
         assert saved == [f'{kind}-all-2.cudamem', f'{kind}-all.cudamem'], saved
-    run(kit_, '--save-peak', kit_.folder / 'became-%p.cudamem', program=(PROGRAM, 'exec', 'oom'))
+    run(kit_, '--oom', kit_.folder / 'became-%p.cudamem', program=(PROGRAM, 'oom', 'oom'))
     saved = sorted(path.name.count('-') for path in kit_.folder.glob('became-*'))
     assert saved == [1, 2], saved
 

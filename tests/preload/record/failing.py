@@ -26,9 +26,9 @@ def main():
                               check=True).stderr
         assert re.search(r'48\.00 +1 hold_most failing\.c:10 < main failing\.c:2\d', said), said
         assert re.search(r'at ask_for_more failing\.c:17 < main failing\.c:2\d', said), said
-        command, pid = re.search(r'when it has ended: cudamemstat (\w+) (\d+)', said).groups()
-        found = subprocess.run([tool, command, '--dir', folder, pid], stdout=subprocess.PIPE,
-                               text=True, check=True).stdout
+        advice = re.search(r'when it has ended: cudamemstat (.*)', said)[1]
+        found = subprocess.run([tool, *advice.split()], stdout=subprocess.PIPE, text=True,
+                               check=True).stdout
         assert re.search(r'48\.0.*hold_most failing\.c:10', found), found
         assert re.search(r'at\s+ask_for_more failing\.c:17', found), found
         # Without them, offsets.
