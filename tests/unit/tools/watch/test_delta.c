@@ -56,7 +56,7 @@ static void states_that_come_back_are_short(void **state)
 	(void)stage_add(f->stage, 100, "alice", "python3 train.py", 0);
 	few = record_states(f, 40);
 	many = record_states(f, 1000000);
-	print_message("%zu bytes with 40 states, %zu with new ones\n", few, many);
+	print_message("# %zu bytes with 40 states, %zu with new ones\n", few, many);
 	assert_true(few < many * 9 / 10);
 }
 
@@ -100,7 +100,7 @@ static void a_day_of_100_processes_takes_less_than_50_MB(void **state)
 	}
 	cm_recorder_close(recorder);
 	assert_int_equal(stat(f->path, &st), 0);
-	print_message("%zu bytes a day\n", (size_t)st.st_size * 86400 / seconds);
+	print_message("# %zu bytes a day\n", (size_t)st.st_size * 86400 / seconds);
 	if (CM_PACKING_OWN != CM_PACKING_NONE)
 		assert_true((size_t)st.st_size * 86400 / seconds < 50 * 1000 * 1000);
 }
