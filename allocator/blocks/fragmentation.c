@@ -233,7 +233,8 @@ static bool has_settled(const struct cm_heap *heap)
 	const int64_t peak = large->peak[CM_STAT_ALLOCATED_BYTES];
 	const int64_t freed = large->freed[CM_STAT_ALLOCATED_BYTES];
 
-	if (peak > device->risen_to + device->risen_to / RISE_SHARE) {
+	/* The program may reset its counters. */
+	if (peak > device->risen_to + device->risen_to / RISE_SHARE || freed < device->risen_at) {
 		device->risen_to = peak;
 		device->risen_at = freed;
 	}

@@ -161,6 +161,24 @@ static void a_program_with_room_that_has_settled_divides_handles(void **state)
 	}
 }
 
+static void a_program_that_resets_its_counters_settles_again(void **state)
+{
+	struct fixture *f = open_paged(GIB);
+	uint64_t before;
+
+	(void)state;
+	use(f, 100 * MIB);
+	use(f, 7 * MIB);
+	cm_cache_reset_accumulated(f->cache, 0);
+	use(f, 13 * MIB);
+	use(f, 100 * MIB);
+	use(f, 100 * MIB);
+	before = created(f);
+	use(f, 21 * MIB);
+	assert_int_equal(created(f), before);
+	case_close(f);
+}
+
 static void a_request_that_ends_with_a_handle_divides_none(void **state)
 {
 	struct fixture *f = *state;
@@ -425,6 +443,7 @@ int main(void)
 		CASE(a_card_with_room_lets_a_handle_be_divided),
 		cmocka_unit_test(the_same_again_needs_no_call),
 		cmocka_unit_test(a_program_with_room_that_has_settled_divides_handles),
+		cmocka_unit_test(a_program_that_resets_its_counters_settles_again),
 		CASE(a_request_that_ends_with_a_handle_divides_none),
 		cmocka_unit_test(idle_memory_goes_by_whole_handles),
 		cmocka_unit_test(a_handle_behind_a_barrier_is_divided),
