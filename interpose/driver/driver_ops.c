@@ -74,11 +74,16 @@ void cm_driver_free_in_stream(struct cm_stream_free how)
 	stream_free = how;
 }
 
-/* A stream is the program's, in the context that the program has current. */
+/* A stream is the program's, in the context that the program has current. A thread may leave the
+ * call by longjmp, and the driver give the address again: the stream is for this call alone. */
 static int mem_free_as_asked(uint64_t ctx, uint64_t addr)
 {
-	if (stream_free.addr == addr)
-		return UNCANCELLED(stream_free.call(addr, stream_free.stream));
+	const struct cm_stream_free how = stream_free;
+
+	if (how.addr == addr) {
+		stream_free.addr = 0;
+		return UNCANCELLED(how.call(addr, how.stream));
+	}
 	return cm_context_current() ? UNCANCELLED(cm_real.cuMemFree_v2(addr)) : mem_free(ctx, addr);
 }
 
