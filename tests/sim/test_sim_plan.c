@@ -197,6 +197,30 @@ static int a_function_by_itself(void)
 	return 0;
 }
 
+/* Its parent's copy has been over for long, but is not done in the child, which has no memory. */
+static int a_fork_beside_a_copy(void)
+{
+	CUdeviceptr addr;
+	int status = -1;
+	pid_t child;
+
+	MUST(start() == CUDA_SUCCESS);
+	MUST(cuMemAlloc(&addr, MIB) == CUDA_SUCCESS);
+	MUST(cuMemsetD8Async(addr, 1, MIB, CU_STREAM_PER_THREAD) == CUDA_SUCCESS);
+	child = fork();
+	if (child == 0)
+		exit(cuMemAlloc(&addr, 1) != CUDA_ERROR_NOT_INITIALIZED);
+	MUST(waitpid(child, &status, 0) == child && status == 0);
+	return 0;
+}
+
+static void a_child_does_no_work_of_its_parent(void **state)
+{
+	(void)state;
+	run("cuMemAlloc:1s", a_fork_beside_a_copy);
+	run("time:real,copy:1us", a_fork_beside_a_copy);
+}
+
 static void time_can_be_real(void **state)
 {
 	(void)state;
@@ -475,6 +499,7 @@ int main(void)
 		cmocka_unit_test(failures_can_follow_each_other),
 		cmocka_unit_test(time_can_be_real),
 		cmocka_unit_test(virtual_time_costs_none),
+		cmocka_unit_test(a_child_does_no_work_of_its_parent),
 		cmocka_unit_test(wrong_words_change_nothing),
 		cmocka_unit_test(a_card_may_be_larger_than_the_machine),
 		cmocka_unit_test(checker_stops_or_records),

@@ -39,6 +39,9 @@ static void pass_latency(enum sim_call call)
 {
 	uint64_t ns = sim_plan.latency_ns[call];
 
+	/* A forked child does none of the work of its parent: it has no device memory. */
+	if (sim_phase() == SIM_FORKED)
+		return;
 	if (ns && sim_plan.real_time)
 		sim_clock_spend(ns);
 	sim_work_run_until(sim_clock_now() + (sim_plan.real_time ? 0 : ns));

@@ -85,7 +85,8 @@ void sim_start(void)
 
 static void tear_down(void)
 {
-	if (!sim_plan.teardown)
+	/* The thread of the host functions did not follow into a forked child. */
+	if (!sim_plan.teardown || sim_phase_now == SIM_FORKED)
 		return;
 	sim_host_calls_stop();
 	sim_phase_now = SIM_DEAD;
