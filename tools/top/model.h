@@ -168,6 +168,7 @@ struct cm_top {
 	bool columns_chosen; /* else those that fit the screen */
 	bool reverse;        /* smallest numbers first, or texts from Z on */
 	bool follow, paused, readonly, exact, no_crashed, no_gpus;
+	bool batch; /* nobody can type, so there is no line of keys */
 	uint64_t interval_ns;
 
 	enum cm_top_group group_by;

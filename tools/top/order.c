@@ -113,13 +113,17 @@ static int compare_values(const struct cm_value *a, const struct cm_value *b)
 /* qsort passes no context: single-threaded, as the header says. */
 static const struct cm_top *sorted;
 
-/* Texts in ascending order, numbers in descending order. Equal rows keep their order. */
+/* Crashed processes come last, as they hold nothing any more. Texts in ascending order, numbers in
+ * descending order. Equal rows keep their order. */
 static int by_sort(const void *a, const void *b)
 {
 	const struct cm_top_row *x = *(struct cm_top_row *const *)a;
 	const struct cm_top_row *y = *(struct cm_top_row *const *)b;
+	const bool dead_x = x->life == CM_LIFE_CRASHED, dead_y = y->life == CM_LIFE_CRASHED;
 	int order = compare_values(&x->value[sorted->sort], &y->value[sorted->sort]);
 
+	if (dead_x != dead_y)
+		return dead_x ? 1 : -1;
 	if (cm_top_column_set.columns[sorted->sort].align == CM_ALIGN_RIGHT)
 		order = -order;
 	if (sorted->reverse)

@@ -206,6 +206,7 @@ static void draw_body(struct cm_top *top, struct cm_canvas *canvas, int y, int h
 
 void cm_view_draw(struct cm_top *top, struct cm_canvas *canvas)
 {
+	const int end = canvas->height - !top->batch;
 	int gpus;
 
 	cm_canvas_clear(canvas);
@@ -224,7 +225,8 @@ void cm_view_draw(struct cm_top *top, struct cm_canvas *canvas)
 		       ? 0
 		       : cm_view_gpus_height(top, canvas->height);
 	cm_view_gpus(top, canvas, 1, gpus);
-	draw_body(top, canvas, 1 + gpus, canvas->height - 2 - gpus);
+	draw_body(top, canvas, 1 + gpus, end - 1 - gpus);
 	draw_mistake(top, canvas);
-	draw_last_line(top, canvas);
+	if (!top->batch)
+		draw_last_line(top, canvas);
 }

@@ -112,6 +112,7 @@ static int show_batch(const struct cm_options *options, struct cm_top *top,
 		if (exit)
 			return exit;
 	}
+	top->batch = true;
 	return cm_top_batch(top, source, height, width, options->frames, options->color);
 }
 

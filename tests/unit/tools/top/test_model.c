@@ -194,6 +194,19 @@ static void rows_are_sorted_by_what_is_shown(void **state)
 	assert_order(f, 10, 12, 11);
 }
 
+static void crashed_processes_come_last(void **state)
+{
+	struct fixture *f = *state;
+
+	three(f);
+	f->stage->process[1].life = CM_LIFE_CRASHED;
+	update(f);
+	assert_order(f, 12, 10, 11);
+	f->top.reverse = true;
+	assert_int_equal(cm_top_arrange(&f->top), 0);
+	assert_order(f, 10, 12, 11);
+}
+
 static void the_selection_follows_its_process(void **state)
 {
 	struct fixture *f = *state;
@@ -311,6 +324,7 @@ int main(void)
 		CASE(the_parts_of_a_card_add_up),
 		CASE(a_crashed_process_holds_no_memory),
 		CASE(rows_are_sorted_by_what_is_shown),
+		CASE(crashed_processes_come_last),
 		CASE(the_selection_follows_its_process),
 		CASE(following_keeps_it_in_view),
 		CASE(the_filter_is_that_of_where),

@@ -152,6 +152,16 @@ static void frames_in_ascii(void **state)
 	compare(f, "80x24-block", 80, 24);
 }
 
+/* The last line has a process where the screen has its keys. */
+static void a_frame_that_nobody_types_at_has_no_keys(void **state)
+{
+	struct fixture *f = *state;
+
+	fill(f);
+	f->top.batch = true;
+	compare(f, "batch", 80, 8);
+}
+
 static void frames_of_what_lies_over_the_table(void **state)
 {
 	struct fixture *f = *state;
@@ -267,6 +277,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(frames_of_three_sizes),
 		CASE(frames_in_ascii),
+		CASE(a_frame_that_nobody_types_at_has_no_keys),
 		CASE(frames_of_what_lies_over_the_table),
 		CASE(frames_of_groups_and_many_cards),
 		CASE(frames_of_a_recording),
