@@ -33,6 +33,7 @@ OFFERED = [
     ('run --conf sync:auto,per_p', 'per_process_memory_fraction'),
     ('run --limit 2G -- frobn', 'frobnicate'),
     ('run --limit 2G frobn', 'frobnicate'),
+    ('conf 1 dec', 'decay_seconds'),
     ('completion f', 'fish'),
     ('help tri', 'trim'),
 ]

@@ -34,6 +34,7 @@ void cm_offer_words(const struct cm_opt_info *info);
 bool cm_offer_pids(const struct cm_verb *verb);
 bool cm_offer_files(const struct cm_verb *verb);
 bool cm_offer_verbs(const struct cm_verb *verb);
+bool cm_offer_settings(const struct cm_verb *verb); /* options of the program, as key:value */
 bool cm_offer_has_choice(const struct cm_verb *verb);
 /* Prints `before` and the fixed words of the verb, separated by blanks. False, with nothing
  * printed: it has none. */

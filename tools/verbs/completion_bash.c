@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The value of a setting follows its name at once. */
+#define NO_BLANK "[[ $COMPREPLY != *: ]] || compopt -o nospace 2>/dev/null"
+
 static void put_words(const struct cm_verb *verb)
 {
 	size_t i;
@@ -58,7 +61,7 @@ static void put_bash_value(const struct cm_opt_info *info)
 		break;
 	case CM_OFFER_OPTIONS:
 		(void)printf("COMPREPLY=($(compgen -P \"$list\" -S : -W \"$(%s)\" -- "
-			     "\"${word##*,}\")); ",
+			     "\"${word##*,}\")); " NO_BLANK "; ",
 			     CM_LIST_OPTIONS);
 		break;
 	case CM_OFFER_WORDS:
@@ -93,11 +96,14 @@ static void complete_bash_arguments(const struct cm_verb *verbs, const struct cm
 	(void)printf("\t%s:*) words=", verb->name);
 	if (cm_offer_pids(verb))
 		(void)printf("$(%s)", CM_LIST_PIDS);
+	if (cm_offer_settings(verb))
+		(void)printf("; words+=\" $(%s | sed 's/$/:/')\"", CM_LIST_OPTIONS);
 	if (cm_offer_choice(verb, "; ((COMP_CWORD > i + 1)) || words='"))
 		(void)putchar('\'');
 	if (cm_offer_verbs(verb))
 		cm_offer_names(verbs, "; words='", "'");
-	(void)printf("\n\t\tCOMPREPLY=($(compgen -W \"$words\" -- \"$word\")) ;;\n");
+	(void)printf("\n\t\tCOMPREPLY=($(compgen -W \"$words\" -- \"$word\"))%s ;;\n",
+		     cm_offer_settings(verb) ? "; " NO_BLANK : "");
 }
 
 void cm_complete_bash(const struct cm_verb *verbs)

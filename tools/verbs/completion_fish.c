@@ -115,6 +115,10 @@ static void complete_fish_verb(const struct cm_verb *verbs, const struct cm_verb
 		put_fish_line(verb);
 		(void)printf(" -a '(__%s_complete_program)'\n", CM_PROGRAM);
 	}
+	if (cm_offer_settings(verb)) {
+		put_fish_line(verb);
+		(void)printf(" -a '(__%s_options)'\n", CM_PROGRAM);
+	}
 	if (cm_offer_has_choice(verb)) {
 		put_fish_line(verb);
 		(void)cm_offer_choice(verb, " -a '");

@@ -43,6 +43,11 @@ bool cm_offer_files(const struct cm_verb *verb)
 	return strstr(verb->args, "FILE") || strstr(verb->args, "FIRST");
 }
 
+bool cm_offer_settings(const struct cm_verb *verb)
+{
+	return strstr(verb->args, "OPTION:VALUE");
+}
+
 bool cm_offer_verbs(const struct cm_verb *verb)
 {
 	return !strcmp(verb->args, "[COMMAND]");

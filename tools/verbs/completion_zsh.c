@@ -105,6 +105,10 @@ static void complete_zsh_verb(const struct cm_verb *verb)
 		(void)printf(" '*::command:_normal'");
 	else if (cm_offer_files(verb) && cm_offer_pids(verb))
 		(void)printf(" '*:source:_%s_sources'", CM_PROGRAM);
+	else if (cm_offer_settings(verb))
+		(void)printf(" '*: :_alternative \"pids:process:_%s_pids\" "
+			     "\"settings:setting:_%s_options\"'",
+			     CM_PROGRAM, CM_PROGRAM);
 	else if (cm_offer_pids(verb))
 		(void)printf(" '*:process:_%s_pids'", CM_PROGRAM);
 	else if (cm_offer_files(verb))
