@@ -115,14 +115,17 @@ static void change_outside(enum cm_action action, uint64_t addr, uint64_t size)
 	}
 }
 
-/* Memory in the cache and outside, alternating. The first of that has no event. */
-static void play_outside(void)
+/* Memory in the cache and outside, alternating. The first of that has no event unless it is
+ * `whole`. */
+static void play_outside(bool whole)
 {
 	const uint64_t addr = UINT64_C(0x7e0000000000);
 
 	cm_stat4_raise(&device_row(0)->other_bytes[CM_UNCACHED_ASYNC], 5 * MIB);
 	cm_stat4_raise(&device_row(0)->other_count[CM_UNCACHED_ASYNC], 1);
 	open_place(&place[0], 0, UINT64_C(0x7f0000000000), 64 * MIB, 0);
+	if (whole)
+		note(&place[0], CM_ACTION_OUTSIDE_ALLOC, addr - GIB, 5 * MIB, 0);
 	(void)cuda_get(&place[0], 8 * MIB);
 	change_outside(CM_ACTION_OUTSIDE_ALLOC, addr, 16 * MIB);
 	(void)cuda_get(&place[0], 8 * MIB);
@@ -266,7 +269,7 @@ int main(int argc, char **argv)
 	else if (many)
 		play_many(events, strtoull(argv[3], NULL, 10));
 	else if (argc > 2)
-		play_outside();
+		play_outside(!strcmp(argv[2], "whole"));
 	else
 		play();
 	add_modules();

@@ -156,6 +156,16 @@ def a_difference_is_told_by_stack(kit_):
     assert sum(row['bytes'] for row in first['changes']) == held[1] - held[0]
 
 
+def memory_that_lost_its_event_is_no_difference(kit_):
+    """Outside the cache there are no blocks, so an event that was overwritten leaves the counters alone."""
+    lost, whole = kit_.make('outside'), kit_.make('whole')
+    run = kit_.run('diff', lost, whole)
+    assert run.returncode == 0 and b'CHANGE' not in run.stdout, run
+    outside = json.loads(kit_.run('diff', '--json', kit_.saved, lost).stdout)['devices'][-1]
+    rows = {row['stack']: row['bytes'] for row in outside['changes']}
+    assert rows == {'(no stack recorded)': 4 * MIB, '(no event recorded)': 5 * MIB}, rows
+
+
 def as_many_changes_are_printed_as_asked_for(kit_):
     other = kit_.make(100, 10)
     run = kit_.run('diff', '--top', '1', kit_.saved, other)
@@ -210,4 +220,5 @@ if __name__ == '__main__':
         a_report_has_80_columns, what_was_not_recorded_is_said,
         temporaries_are_named, requests_that_failed_are_named,
         a_region_says_what_its_snapshot_says, a_snapshot_equals_itself, a_difference_is_told_by_stack,
+        memory_that_lost_its_event_is_no_difference,
         as_many_changes_are_printed_as_asked_for, what_is_left_out_is_said]))

@@ -21,6 +21,9 @@
 
 #define TOP_ROWS 20 /* unless --top says otherwise */
 
+/* What the counters of memory outside the cache have, but no event that is left. */
+#define NO_EVENT "(no event recorded)"
+
 /* What holds memory in the first and in the second snapshot. */
 struct change {
 	uint64_t bytes[2];
@@ -35,6 +38,8 @@ struct changes {
 	struct cm_intern keys;
 	struct change *item;
 	size_t room;
+	size_t rows;       /* to show */
+	bool lacks_events; /* of memory outside the cache, on one side at least */
 };
 
 static struct change *find_change(struct changes *changes, const char *name)
@@ -48,9 +53,31 @@ static struct change *find_change(struct changes *changes, const char *name)
 	return &changes->item[number];
 }
 
+/* Of memory outside the cache there are no blocks: what has lost its event is counted alone. */
+static int add_lost(struct changes *changes, const struct cm_figures *figures, int side)
+{
+	uint64_t bytes = figures->allocated, blocks = figures->blocks;
+	struct change *change;
+	size_t i;
+
+	for (i = 0; i < changes->keys.count; i++) {
+		bytes -= changes->item[i].bytes[side];
+		blocks -= changes->item[i].blocks[side];
+	}
+	if ((int64_t)bytes <= 0)
+		return 0;
+	change = find_change(changes, NO_EVENT);
+	if (!change)
+		return -ENOMEM;
+	change->bytes[side] = bytes;
+	change->blocks[side] = blocks;
+	changes->lacks_events = true;
+	return 0;
+}
+
 /* Adds the live blocks of one device of the first (0) or second (1) snapshot. */
 static int add_side(struct changes *changes, const struct cm_snapshot *snapshot,
-		    const struct cm_snap_device *device, int side)
+		    const struct cm_snap_device *device, const struct cm_figures *figures, int side)
 {
 	struct cm_history *history;
 	struct cm_groups groups;
@@ -76,6 +103,8 @@ static int add_side(struct changes *changes, const struct cm_snapshot *snapshot,
 			err = -ENOMEM;
 		}
 	}
+	if (!err && device->outside)
+		err = add_lost(changes, figures, side);
 	cm_groups_fini(&groups);
 err_history:
 	cm_history_destroy(history);
@@ -98,6 +127,25 @@ static int by_change(const void *a, const void *b)
 static bool is_changed(const struct change *change)
 {
 	return change_of(change->bytes) || change_of(change->blocks);
+}
+
+/*
+ * Does the device differ? Memory whose event was lost on one side only stands in another row there:
+ * then the counters decide, and if they are equal, no row is shown.
+ */
+static bool judge(const struct cm_snap_device *device, const struct cm_figures figures[2],
+		  struct changes *changes)
+{
+	bool changed = figures[0].reserved != figures[1].reserved;
+	size_t i;
+
+	if (device->outside)
+		changed |= figures[0].allocated != figures[1].allocated ||
+			   figures[0].blocks != figures[1].blocks;
+	changes->rows = changed || !changes->lacks_events ? changes->keys.count : 0;
+	for (i = 0; i < changes->rows; i++)
+		changed |= is_changed(&changes->item[i]);
+	return changed;
 }
 
 static struct cm_units_text spell(int64_t number, bool bytes)
@@ -141,7 +189,7 @@ static void print_figures(const struct cm_figures figures[2], bool outside)
 
 static void print_changes(struct changes *changes)
 {
-	const size_t count = changes->keys.count;
+	const size_t count = changes->rows;
 	size_t i, shown = 0, more = 0;
 	int64_t rest = 0;
 	int used;
@@ -193,7 +241,7 @@ static void put_json(struct cm_json *json, const struct cm_snap_device *device,
 		cm_json_end(json);
 	}
 	cm_json_array(json, "changes");
-	for (i = 0; i < changes->keys.count; i++) {
+	for (i = 0; i < changes->rows; i++) {
 		const struct change *change = &changes->item[i];
 
 		if (!is_changed(change))
@@ -237,19 +285,16 @@ static int diff_device(const struct cm_snapshot *snapshots[2],
 	struct cm_figures figures[2] = {0};
 	struct changes changes = {.view = *view};
 	int err = 0, side;
-	size_t i;
 
 	cm_intern_init(&changes.keys);
 	for (side = 0; side < 2 && !err; side++) {
 		if (!devices[side])
 			continue;
 		cm_figures_get(snapshots[side], devices[side], &figures[side]);
-		err = add_side(&changes, snapshots[side], devices[side], side);
+		err = add_side(&changes, snapshots[side], devices[side], &figures[side], side);
 	}
-	for (i = 0; i < changes.keys.count && !err; i++)
-		*ret_changed |= is_changed(&changes.item[i]);
-	*ret_changed |= figures[0].reserved != figures[1].reserved ||
-			(any->outside && figures[0].allocated != figures[1].allocated);
+	if (!err)
+		*ret_changed |= judge(any, figures, &changes);
 	if (!err && json) {
 		put_json(json, any, figures, &changes);
 	} else if (!err) {
