@@ -271,7 +271,9 @@ def trace_rows(results, traces):
 def trace_goals(rows):
     def total(column):
         times = [(row['ns'][column], row['operations']) for row in rows]
-        return sum(ns * n for ns, n in times) if times and None not in times[0] else None
+        if not times or any(ns is None for ns, _ in times):
+            return None  # there is no such column, or it has no memory for one of the traces
+        return sum(ns * n for ns, n in times)
 
     cubs = [time for time in (total('cub-pow2'), total('cub-8x')) if time]
     yield goal('time over the traces, to the fastest CUB', divide(total(OURS), min(cubs, default=0)),
