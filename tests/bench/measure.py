@@ -63,20 +63,23 @@ class Programs:
         return os.path.join(self.build, 'tests', 'bench', name)
 
     def run(self, name, arguments, preload=None, plan=None, conf=None, cores=1):
-        """The figures that one process prints; its regions are removed with it."""
-        figures, = self.run_on([self.cores[-cores:]], name, arguments, preload, plan, conf)
+        """The figures that one process of so many threads prints; its regions are removed with it."""
+        figures, = self.run_on([self.cores[-cores:]], name, arguments, preload, plan, conf, cores)
         return figures
 
     def run_together(self, processes, name, arguments, preload=None, plan=None, conf=None):
         """So many processes at the same time, dealt out to all cores as the threads of one process
         are: the means of their figures."""
         cores = [[self.cores[i % len(self.cores)]] for i in range(processes)]
-        figures = self.run_on(cores, name, arguments, preload, plan, conf)
+        figures = self.run_on(cores, name, arguments, preload, plan, conf, processes)
         return {key: statistics.fmean(each[key] for each in figures) for key in figures[0]}
 
-    def run_on(self, cores, name, arguments, preload, plan, conf):
-        """A process for each entry, on the cores that it names; all at the same time."""
+    def run_on(self, cores, name, arguments, preload, plan, conf, threads):
+        """A process for each entry, on the cores that it names; all at the same time. Unless they
+        have more threads than there are cores, no other process comes between, where the system
+        allows that."""
         command = [self.path(name), *map(str, arguments)]
+        realtime = threads <= len(self.cores)
         with region_folder() as folder, contextlib.ExitStack() as stack:
             conf = f'region_dir:{folder}' + (f',{conf}' if conf else '')
             env = {key: value for key, value in os.environ.items()
@@ -85,15 +88,20 @@ class Programs:
                 ('LD_PRELOAD', preload), ('CUDASIM', plan), ('CUDAMEM_CONF', conf)) if value})
             started = []
             for allowed in cores:
-                started.append(stack.enter_context(self.start(command, env, allowed)))
+                started.append(stack.enter_context(self.start(command, env, allowed, realtime)))
                 stack.callback(started[-1].kill)
             return [self.finish(process, command) for process in started]
 
     @staticmethod
-    def start(command, env, allowed):
-        return subprocess.Popen(
-            command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            preexec_fn=lambda: os.sched_setaffinity(0, allowed))
+    def start(command, env, allowed, realtime):
+        def prepare():
+            os.sched_setaffinity(0, allowed)
+            if realtime:
+                with contextlib.suppress(PermissionError):
+                    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+
+        return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True, preexec_fn=prepare)
 
     def finish(self, process, command):
         try:

@@ -11,6 +11,7 @@ LEGEND = (
      'over the whole simulated driver.'),
     ('spread', "half the distance between the repetitions' quartiles."),
     ('x glibc', "in pairs of glibc's malloc and free of 1 MiB, measured just before."),
+    ('of CUB', "our time, of the fastest of CUB's configurations, in the same repetition."),
     ('calls', 'driver calls a pair, without cuCtxGetCurrent.'),
     ('current', 'calls of cuCtxGetCurrent a pair: it reads a variable of the calling thread and never '
      'comes to the device.'),
@@ -62,7 +63,7 @@ INTRODUCTION = """\
 # Measured on a processor, without a card
 
 Printed by `./dev bench --smallest --markdown`, and not edited.
-Every figure comes from a process of its own on one core; all are run by turns, forwards and backwards, and the median counts.
+Every figure comes from a process of its own on one core, in real time where the system allows that; all are run by turns, forwards and backwards, and the median counts.
 The device is the simulated one, which answers at once: what is measured is the allocators' own work, and what they ask of the driver.
 What a driver's call costs, only a graphics card can tell.
 """
