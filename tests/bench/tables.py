@@ -34,19 +34,21 @@ def table(heads, rows, markdown=False):
 
 def limit(row):
     parts = []
-    if row['most_glibc_pairs']:
-        parts.append(f'{row["most_glibc_pairs"]:g} x')
+    if row['most_of_cub']:
+        parts.append(f'{row["most_of_cub"]:.4g} of CUB')
     if row['most_driver_calls'] is not None:
         parts.append(f'{row["most_driver_calls"]:g} calls')
     return ', '.join(parts)
 
 
 def workloads(rows, columns, markdown=False):
-    heads = ['workload', 'ours ns', 'spread', 'x glibc', 'calls', 'current', 'goal', '', *columns]
+    heads = ['workload', 'ours ns', 'spread', 'x glibc', 'of CUB', 'calls', 'current', 'goal', '',
+             *columns]
     return table(heads, [[
         ('  ' if row['indent'] and not markdown else '') + row['name'],
         number(row['ns']), percent(row['spread']), number(row['glibc_pairs'], 2),
-        number(row['driver_calls'], 4), number(row['current_calls'], 2), limit(row), row['verdict'],
+        number(row['of_cub'], 3), number(row['driver_calls'], 4),
+        number(row['current_calls'], 2), limit(row), row['verdict'],
         *(number(row['rivals_ns'].get(column)) for column in columns),
     ] for row in rows], markdown)
 

@@ -116,11 +116,12 @@ class Parts(unittest.TestCase):
     def test_one_missed_limit_of_a_row_is_its_verdict(self):
         row = workloads.Row('row', ('mixed',), most=3, calls=0.2)
         results = goals.Results()
-        results.add(workloads.Job('row', workloads.UNIT, '', ()), {'ns': 20})
+        results.add(workloads.Job('row', 'cub', '', ()), {'ns': 20})
+        results.add(workloads.Job('row', 'cub-8x', '', ()), {'ns': 15})
         results.add(workloads.Job('row', workloads.OURS, '', ()),
                     {'ns': 30, 'pairs': 10, 'driver_calls': 3, 'current_calls': 10})
         told, = goals.workload_rows(results, [row])
-        self.assertEqual((told['driver_calls'], told['verdict']), (0.3, 'missed'))
+        self.assertEqual((told['of_cub'], told['driver_calls'], told['verdict']), (2, 0.3, 'missed'))
 
     def test_a_table_is_as_wide_as_its_cells(self):
         self.assertEqual(tables.table(['a', 'bb'], [['long', 1]]), 'a     bb\n----  --\nlong   1')

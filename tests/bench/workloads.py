@@ -30,7 +30,7 @@ BUSY = f'memory:{CARD_MIB}M,guard:off'
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A workload. `most` is in glibc's 1 MiB pairs, `calls` the driver calls a pair."""
+    """A workload. At most `most` of the fastest CUB's time, and `calls` driver calls a pair."""
     name: str
     what: tuple
     threads: int = 1
@@ -51,30 +51,35 @@ class Row:
 ALL = (BARE,) + CUBS + HEAPS
 
 ROWS = (
-    Row('same size, 1 KiB', ('same:1K',), rivals=ALL, most=2),
-    Row('same size, 64 KiB', ('same:64K',), rivals=ALL, most=2),
-    Row('same size, 1 MiB', ('same:1M',), rivals=ALL, most=2, quick=True),
-    Row('same size, 16 MiB', ('same:16M',), rivals=ALL, most=2),
-    Row('same size, 64 MiB', ('same:64M',), rivals=ALL, most=2, calls=3, quick=True),
-    Row('log-uniform, 1000 live', ('mixed',), rivals=ALL, most=3, calls=0.2, quick=True),
+    Row('same size, 1 KiB', ('same:1K',), rivals=ALL, most=1),
+    Row('same size, 64 KiB', ('same:64K',), rivals=ALL, most=1),
+    Row('same size, 1 MiB', ('same:1M',), rivals=ALL, most=1, quick=True),
+    # CUB's caller names the stream of a free, so its allocator asks the driver nothing.
+    Row('same size, 16 MiB', ('same:16M',), rivals=ALL, most=5 / 4),
+    Row('same size, 64 MiB', ('same:64M',), rivals=ALL, most=5 / 4, calls=0.25, quick=True),
+    Row('log-uniform, 1000 live', ('mixed',), rivals=ALL, most=1 / 4, calls=0.2, quick=True),
     Row('  without event ring', ('mixed',), conf='events:0', quick=True),
-    Row('training-step ramps', ('ramps',), rivals=ALL, most=3.5, quick=True),
-    Row('random 1 000, 1 MiB', ('random:1000:1M',), rivals=ALL),
-    Row('random 1 000, 1 GiB', ('random:1000:1G',), rivals=ALL),
-    Row('random 10 000, 1 MiB', ('random:10000:1M',), rivals=ALL),
-    Row('random 10 000, 1 GiB', ('random:10000:1G',), rivals=ALL),
-    Row('random 100 000, 1 MiB', ('random:100000:1M',), rivals=ALL),
-    Row('random 100 000, 1 GiB', ('random:100000:1G',), rivals=ALL),
+    Row('training-step ramps', ('ramps',), rivals=ALL, most=1 / 4, quick=True),
+    Row('random 1 000, 1 MiB', ('random:1000:1M',), rivals=ALL, most=1),
+    Row('random 1 000, 1 GiB', ('random:1000:1G',), rivals=ALL, most=1),
+    Row('random 10 000, 1 MiB', ('random:10000:1M',), rivals=ALL, most=1),
+    Row('random 10 000, 1 GiB', ('random:10000:1G',), rivals=ALL, most=1),
+    Row('random 100 000, 1 MiB', ('random:100000:1M',), rivals=ALL, most=1),
+    Row('random 100 000, 1 GiB', ('random:100000:1G',), rivals=ALL, most=1),
     Row('100 free blocks', ('flat:100',), rivals=(BARE,), quick=True),
     Row('1 000 free blocks', ('flat:1000',), rivals=(BARE,)),
     Row('10 000 free blocks', ('flat:10000',), rivals=(BARE,)),
     Row('100 000 free blocks', ('flat:100000',), rivals=(BARE,), quick=True),
-    Row('log-uniform, 2 threads', ('mixed',), threads=2, rivals=ALL, most=7, quick=True, processes=True),
-    Row('log-uniform, 4 threads', ('mixed',), threads=4, rivals=('cub-8x', 'glibc', 'mimalloc')),
-    Row('log-uniform, 8 threads', ('mixed',), threads=8, rivals=('cub-8x', 'glibc', 'mimalloc')),
-    Row('log-uniform, 16 threads', ('mixed',), threads=16, rivals=('cub-8x', 'glibc', 'mimalloc')),
+    Row('log-uniform, 2 threads', ('mixed',), threads=2, rivals=ALL, most=1 / 12, quick=True,
+        processes=True),
+    Row('log-uniform, 4 threads', ('mixed',), threads=4, rivals=('cub-8x', 'glibc', 'mimalloc'),
+        most=1),
+    Row('log-uniform, 8 threads', ('mixed',), threads=8, rivals=('cub-8x', 'glibc', 'mimalloc'),
+        most=1),
+    Row('log-uniform, 16 threads', ('mixed',), threads=16, rivals=('cub-8x', 'glibc', 'mimalloc'),
+        most=1),
     Row('  2 threads, remote frees', ('-r', 'mixed'), threads=2, rivals=('cub-8x', 'glibc', 'mimalloc'),
-        quick=True),
+        most=1 / 4, quick=True),
     Row('  2 threads, a device each', ('-d', 'mixed'), threads=2, processes=True),
     Row('  8 threads, a device each', ('-d', 'mixed'), threads=8, quick=True, processes=True),
     Row('planned driver latencies', ('mixed',), plan=f'{PLAN},{LATENCIES}', rivals=('driver',),
