@@ -9,4 +9,4 @@ prepend_path("PATH", pathJoin(root, "bin"))
 prepend_path("MANPATH", pathJoin(root, "share/man"))
 -- An empty part stands for the pages of the system.
 append_path("MANPATH", "")
-setenv("CUDAMEM_PRELOAD", pathJoin(root, "lib/cudamem/libcudamem.so"))
+setenv("LIBCUDAMEM", pathJoin(root, "lib/cudamem/libcudamem.so"))

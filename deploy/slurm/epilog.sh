@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Epilog: keeps what the job's regions on this node say, and removes them. CUDAMEM_SUMMARIES is a
-# folder that all nodes share. The regions are the user's files: they are read with the user's rights.
-tool=${CUDAMEM_TOOL:-/usr/bin/cudamemstat}
-out=${CUDAMEM_SUMMARIES:-/var/spool/cudamem}
+# Epilog: keeps what the job's regions on this node say, and removes them. CUDAMEMSTAT_SUMMARIES is
+# a folder that all nodes share. The regions are the user's files: they are read with the user's
+# rights.
+tool=${CUDAMEMSTAT:-/usr/bin/cudamemstat}
+out=${CUDAMEMSTAT_SUMMARIES:-/var/spool/cudamem}
 folder=/dev/shm/cudamem-job.$SLURM_JOB_ID
 # A folder that the job's user has made, and no link to another.
 [ -d "$folder" ] && [ ! -L "$folder" ] || exit 0

@@ -201,9 +201,30 @@ def the_module_preloads_nothing(kit):
     assert words['PATH'] == '/opt/cudamem/bin:/usr/bin:/bin', run
     # The empty part behind it stands for the system's.
     assert re.fullmatch('/opt/cudamem/share/man:+', words['MANPATH']), run
-    assert words['CUDAMEM_PRELOAD'].endswith('/libcudamem.so') and 'LD_PRELOAD' not in words, run
+    assert words['LIBCUDAMEM'].endswith('/libcudamem.so') and 'LD_PRELOAD' not in words, run
+    # Of variables that begin so the library knows one, and calls all others mistakes.
+    assert not [name for name in words if name.startswith('CUDAMEM_')], run
+
+
+def a_task_is_told_whether_it_has_the_library(kit):
+    def prolog(library, **wants):
+        return subprocess.run(
+            ['sh', stage.ROOT / 'deploy/slurm/task_prolog.sh'], text=True, check=True,
+            capture_output=True, env={'PATH': '/usr/bin:/bin', 'SLURM_JOB_ID': str(os.getpid()),
+                                      'LIBCUDAMEM': str(library), **wants}).stdout
+
+    library = kit.folder / 'libcudamem.so'
+    library.touch()
+    assert not prolog(library)
+    told = prolog(library, CUDAMEM='1')
+    folder, = re.findall('region_dir:([^,]*),', told)
+    os.rmdir(folder)
+    assert told.startswith(f'export LD_PRELOAD={library}\n'), told
+    if not list(pathlib.Path('/usr/lib').glob('*/cudamem/libcudamem.so')):
+        assert prolog(library.parent / 'none', CUDAMEM='1').startswith('print cudamem: no '), told
 
 
 if __name__ == '__main__':
     sys.exit(stage.main([nginx_asks_for_tls_and_a_password, prometheus_takes_its_side_of_it,
-                         a_profile_reaches_pyroscope, the_module_preloads_nothing]))
+                         a_profile_reaches_pyroscope, the_module_preloads_nothing,
+                         a_task_is_told_whether_it_has_the_library]))

@@ -36,7 +36,7 @@ kill -KILL $!
 wait
 '''
 HELPER = '''#!/bin/sh
-export CUDAMEM_TOOL=/opt/cm/cudamemstat CUDAMEM_SUMMARIES=/var/spool/cudamem
+export CUDAMEMSTAT=/opt/cm/cudamemstat CUDAMEMSTAT_SUMMARIES=/var/spool/cudamem
 exec /opt/cm/epilog.sh
 '''
 

@@ -47,6 +47,6 @@ class Cudamem(MesonPackage):
         ]
 
     # Spack runs no preload while it builds, and neither does the module that it writes: programs are
-    # started by `cudamemstat run`, or with CUDAMEM_PRELOAD, as by deploy/slurm/cudamem.lua.
+    # started by `cudamemstat run`, or with LIBCUDAMEM, as by deploy/slurm/cudamem.lua.
     def setup_run_environment(self, env):
-        env.set("CUDAMEM_PRELOAD", join_path(self.prefix.lib, "cudamem", "libcudamem.so"))
+        env.set("LIBCUDAMEM", join_path(self.prefix.lib, "cudamem", "libcudamem.so"))
