@@ -115,6 +115,38 @@ static void play_wait(void)
 	must_differ(cuStreamQuery(NULL) == CUDA_ERROR_NOT_READY);
 }
 
+/* Cached memory does not go back to the driver under such work: the driver's free would wait. */
+static void play_work_without_end(void)
+{
+	static volatile uint32_t flag;
+	CUdeviceptr held, block;
+	CUresult got;
+
+	CM_MUST(!setenv("CUDASIM", "memory:200M", 1));
+	cm_open(0);
+	held = cm_get(2 * MIB);
+	OK(cuMemFree_v2(cm_get(100 * MIB)));
+	cm_launch_hold(cm_load_hold(), NULL, held, MIB, &flag);
+	got = cuMemAlloc_v2(&block, 150 * MIB);
+	flag = 1;
+	OK(cuCtxSynchronize());
+	must_differ(got == CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+/* A driver without events of contexts: the whole context is waited for. */
+static void play_old_driver(void)
+{
+	CUdeviceptr other;
+
+	CM_MUST(!setenv("CUDASIM", "version:12040", 1));
+	cm_open(0);
+	other = cm_get(3 * MIB);
+	OK(cuMemFree_v2(cm_get(100 * MIB)));
+	cm_launch_slow(other);
+	(void)cm_get(50 * MIB);
+	must_differ(cuStreamQuery(NULL) == CUDA_SUCCESS);
+}
+
 static void play_thread(void)
 {
 	unsigned before = cm_count_entries("/proc/self/task", "");
@@ -283,6 +315,8 @@ static const struct cm_role roles[] = {
 	{"wait", play_wait},
 	{"order", play_order},
 	{"unmapped", play_unmapped},
+	{"work_without_end", play_work_without_end},
+	{"old_driver", play_old_driver},
 	{"thread", play_thread},
 	{"last_thread", play_last_thread},
 	{"file", play_file},
@@ -315,11 +349,20 @@ DIFFERENCE(a_free_orders_no_streams, "order", "sync:free")
 DIFFERENCE(a_free_ends_no_work_before_memory_is_unmapped, "unmapped", "sync:free")
 DIFFERENCE(a_refused_free_in_the_legacy_stream_spoils_no_capture, "legacy_free", "mode:off")
 DIFFERENCE(what_is_free_between_blocks_does_not_count, "info", "placement:exact")
+DIFFERENCE(a_request_waits_under_an_old_driver, "old_driver", "sync:free")
 DIFFERENCE(a_thread_answers_the_tool, "thread", "control:off")
 DIFFERENCE(the_helper_thread_may_be_the_last, "last_thread", "control:off")
 DIFFERENCE(a_file_holds_the_statistics, "file", "mode:off")
 DIFFERENCE(a_descriptor_keeps_that_file_open, "descriptor", "mode:off")
 /* clang-format on */
+
+static void cached_memory_stays_under_work_without_end(void **state)
+{
+	cm_play(state, "work_without_end", NULL, NULL);
+	cm_play(state, "work_without_end", "oom_report:off", "DIFFERS=1");
+	cm_play(state, "work_without_end", "mode:stats", NULL);
+	cm_play(state, "work_without_end", "mode:off", NULL);
+}
 
 /* With a word why, which other cases look at. */
 static void a_piece_of_an_allocation_has_no_handle(void **state)
@@ -346,6 +389,8 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_free_ends_no_work_before_memory_is_unmapped),
 		CM_PLAY_TEST(a_refused_free_in_the_legacy_stream_spoils_no_capture),
 		CM_PLAY_TEST(what_is_free_between_blocks_does_not_count),
+		CM_PLAY_TEST(cached_memory_stays_under_work_without_end),
+		CM_PLAY_TEST(a_request_waits_under_an_old_driver),
 		CM_PLAY_TEST(a_thread_answers_the_tool),
 		CM_PLAY_TEST(the_helper_thread_may_be_the_last),
 		CM_PLAY_TEST(a_file_holds_the_statistics),
