@@ -48,7 +48,7 @@ def find_runtime(folders):
 
 
 def compile_program(program, cuda, runtime):
-    command = ['cc', '-O2', '-o', str(program), os.path.relpath(HERE / 'demo.c'),
+    command = ['cc', '-g', '-O2', '-o', str(program), os.path.relpath(HERE / f'{program.name}.c'),
                f'-I{cuda}/include', f'-L{runtime.parent}', f'-l:{runtime.name}',
                f'-Wl,-rpath,{runtime.parent.resolve()}']
     print('$', ' '.join(command))
@@ -140,6 +140,19 @@ def show(bare, cached, device):
         print(f'{name:24}{before:>16}{after:>20}'.rstrip())
 
 
+def invite(build, cuda, runtime):
+    """How to go on by hand, on the simulated device: the story that README.md tells."""
+    print('\nA program that runs out of memory, for what comes next:')
+    compile_program(build / 'solver', cuda, runtime)
+    print(f"""
+To go on, without a card:
+
+  export PATH="$PWD/{build}/tools:$PATH" LD_LIBRARY_PATH="$PWD/{build}/tests/sim"
+  CUDASIM=memory:1G cudamemstat run --stacks=all --oom oom.cudamem -- {build}/solver 80
+  cudamemstat plot oom.cudamem -O oom.html
+  cudamemstat demo      # a made-up busy machine; in another terminal: cudamemstat top""")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('--build', required=True, type=pathlib.Path)
@@ -154,12 +167,15 @@ def main():
                   simulation, PLAN)
     program = options.build / 'demo'
     folders = [simulation] if simulation else [options.cuda / 'lib64', options.cuda / 'lib']
-    compile_program(program, options.cuda, find_runtime(folders))
+    runtime = find_runtime(folders)
+    compile_program(program, options.cuda, runtime)
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / 'calls'
         bare = run_once(stage, program, False, report)
         cached = run_once(stage, program, True, report)
     show(bare, cached, device)
+    if simulation:
+        invite(options.build, options.cuda, runtime)
 
 
 if __name__ == '__main__':

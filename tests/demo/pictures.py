@@ -28,7 +28,7 @@ from watched import Stage  # noqa: E402
 
 PLAN = 'memory:1G,context:0,time:real,copy:5us,bandwidth:1T'
 HOLES_PLAN = 'memory:16G,context:0,time:real'
-BUILD = ROOT / 'build-release'
+BUILD = ROOT / 'build-demo'
 PICTURES = ROOT / 'docs/pictures'
 TOP_SECONDS = 75
 TOP_SIZE = '118x20'
