@@ -50,6 +50,14 @@ static bool is_active(CUdevice device, bool if_unknown)
 		       : if_unknown;
 }
 
+/* `made`: it is new. Else it may have been created without our hooks, and have work. */
+static void register_primary(CUcontext ctx, CUdevice device, bool made)
+{
+	if (!made)
+		(void)cm_context_register(ctx, device, CM_CONTEXT_SEEN);
+	(void)cm_context_register(ctx, device, CM_CONTEXT_PRIMARY);
+}
+
 static CUresult retain_primary(CUcontext *ctx, CUdevice device)
 {
 	CUresult res;
@@ -64,10 +72,7 @@ static CUresult retain_primary(CUcontext *ctx, CUdevice device)
 			cm_context_forget_stale(*ctx);
 		else
 			cm_registry_await_removal(*ctx);
-		/* An unknown context was created without our hooks. */
-		if (!made)
-			(void)cm_context_register(*ctx, device, CM_CONTEXT_SEEN);
-		(void)cm_context_register(*ctx, device, CM_CONTEXT_PRIMARY);
+		register_primary(*ctx, device, made);
 	}
 	cm_lock_release(primary_lock_of(device));
 	cm_cancel_allow();
@@ -201,20 +206,17 @@ static void release_primary(CUdevice device)
 		(void)cm_real.cuDevicePrimaryCtxRelease(device);
 }
 
-/* The registered primary context of the device, or NULL. If contexts of unknown kind are
- * registered, the driver names the primary one: retaining it while it is active creates nothing,
- * and is undone at once. */
+/* The primary context of the device, or NULL if there is none. The driver names one that is not
+ * registered: retaining it while it is active creates nothing, and is undone at once. */
 static CUcontext find_primary(CUdevice device)
 {
 	CUcontext ctx = cm_registry_find(device, CM_CONTEXT_PRIMARY);
 
-	if (ctx || !cm_registry_find(device, CM_CONTEXT_SEEN) || !is_active(device, false) ||
+	if (ctx || !is_active(device, false) ||
 	    cm_real.cuDevicePrimaryCtxRetain(&ctx, device) != CUDA_SUCCESS)
 		return ctx;
 	release_primary(device);
-	if (!cm_registry_read(ctx).ctx)
-		return NULL;
-	(void)cm_context_register(ctx, device, CM_CONTEXT_PRIMARY);
+	register_primary(ctx, device, false);
 	return ctx;
 }
 
@@ -226,11 +228,8 @@ static CUresult end_primary(CUdevice device, bool reset, CUresult (*real)(CUdevi
 	CUresult res;
 	bool gone;
 
-	/* Its streams may be known all the same. */
-	if (!ctx) {
-		cm_context_forget_streams();
+	if (!ctx)
 		return real(device);
-	}
 	teardown = begin_teardown(ctx);
 	res = real(device);
 	gone = has_gone(device, reset, res);

@@ -331,6 +331,25 @@ static void play_deep_streams(void)
 	CM_MUST(contexts_asked_for(stream, event) == 1);
 }
 
+/* A capture ends with its context, whoever made that: the cache is at work again. */
+static void play_deep_capture(void)
+{
+	CUcontext first = cm_open(1);
+	CUdeviceptr block;
+	CUstream stream;
+
+	OK(cuMemFree_v2(cm_get(3 * MIB)));
+	load_deep();
+	(void)retain_past_the_hooks();
+	stream = cm_new_stream();
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	OK(cuCtxSetCurrent(first));
+	OK(cuDevicePrimaryCtxReset_v2(0));
+	block = cm_get(3 * MIB);
+	CM_MUST(cudasim_calls("cuMemAlloc_v2") == 1);
+	OK(cuMemFree_v2(block));
+}
+
 static const struct cm_role roles[] = {
 	{"deep", play_deep},
 	{"deep_peer", play_deep_peer},
@@ -340,6 +359,7 @@ static const struct cm_role roles[] = {
 	{"deep_retain", play_deep_retain},
 	{"deep_free", play_deep_free},
 	{"deep_primary", play_deep_primary},
+	{"deep_capture", play_deep_capture},
 	{"deep_streams", play_deep_streams},
 	{"namespace", play_namespace},
 	{NULL, NULL},
@@ -356,6 +376,7 @@ CM_PLAY_EVERYWHERE(a_primary_context_met_by_chance_is_told, "deep_primary", "CUD
 CM_PLAY_EVERYWHERE(a_context_that_ends_past_the_hooks_leaves_nothing, "deep_end", NULL)
 CM_PLAY_EVERYWHERE(a_reset_takes_all_memory_of_one_that_is_back, "deep_retain", NULL)
 CM_PLAY(a_context_that_is_not_known_takes_its_streams, "deep_streams", "", "CUDASIM=devices:3")
+CM_PLAY(a_context_that_is_not_known_takes_its_capture, "deep_capture", "", "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(a_namespace_has_a_driver_of_its_own, "namespace", NULL)
 
 int main(int argc, char **argv)
@@ -372,6 +393,7 @@ int main(int argc, char **argv)
 		CM_PLAY_TEST(a_context_that_ends_past_the_hooks_leaves_nothing),
 		CM_PLAY_TEST(a_reset_takes_all_memory_of_one_that_is_back),
 		CM_PLAY_TEST(a_context_that_is_not_known_takes_its_streams),
+		CM_PLAY_TEST(a_context_that_is_not_known_takes_its_capture),
 		CM_PLAY_TEST(a_namespace_has_a_driver_of_its_own),
 	};
 
