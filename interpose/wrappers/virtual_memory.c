@@ -52,77 +52,70 @@ CM_WRAP(cuMemCreate,
 /* clang-format on */
 
 /* Whether the address lies in a block on pages, which looks unmapped to the program. */
-static bool is_on_pages(struct cm_cache *cache, uint64_t addr)
+static bool is_on_pages(CUdeviceptr addr)
 {
-	struct cm_place_info info;
+	struct cm_cache *cache = cm_process_cache_if_made();
+	struct cm_place_info info = {0};
 
-	cm_cache_lookup(cache, addr, &info);
+	if (cache)
+		cm_cache_lookup(cache, addr, &info);
 	return info.segment_flags & CM_SEGMENT_PAGED;
 }
 
 /* A handle of our page would reach whatever is mapped there after the block is freed. */
-static CUresult retain_handle(struct cm_cache *cache, CUmemGenericAllocationHandle *handle,
-			      void *addr)
+static CUresult retain_handle(CUmemGenericAllocationHandle *handle, void *addr)
 {
+	struct cm_cache *cache = cm_process_cache_if_made();
 	CUresult res;
 
-	if (is_on_pages(cache, (uintptr_t)addr))
+	if (is_on_pages((uintptr_t)addr))
 		return CUDA_ERROR_INVALID_VALUE;
 	res = cm_real.cuMemRetainAllocationHandle(handle, addr);
-	if (res == CUDA_SUCCESS)
+	if (res == CUDA_SUCCESS && cache)
 		cm_uncached_retain(cache, *handle);
 	return res;
 }
 
-CUresult cm_wrap_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
+static CUresult map_memory(CUdeviceptr addr, size_t bytes, size_t offset,
+			   CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 	CUresult res;
 
-	if (!cache || !cm_hook_enter())
-		return cm_real.cuMemRetainAllocationHandle(handle, addr);
-	res = retain_handle(cache, handle, addr);
-	cm_hook_leave();
-	return res;
-}
-
-/* clang-format off */
-CM_WRAP_UNCACHED_FREE(cuMemRelease, CUmemGenericAllocationHandle, CM_NAME_HANDLE)
-/* clang-format on */
-
-CUresult cm_wrap_cuMemMap(CUdeviceptr addr, size_t bytes, size_t offset,
-			  CUmemGenericAllocationHandle handle, unsigned long long flags)
-{
-	struct cm_cache *cache = cm_process_cache_if_made();
-	CUresult res;
-
-	if (!cache || !cm_hook_enter())
-		return cm_real.cuMemMap(addr, bytes, offset, handle, flags);
 	CM_RETRY_AFTER_TRIM(0, res, cm_real.cuMemMap(addr, bytes, offset, handle, flags));
-	if (res == CUDA_SUCCESS)
+	if (res == CUDA_SUCCESS && cache)
 		cm_uncached_map(cache, addr, bytes, handle);
-	cm_hook_leave();
 	return res;
 }
 
-static CUresult unmap_memory(struct cm_cache *cache, CUdeviceptr addr, size_t bytes)
+static CUresult unmap_memory(CUdeviceptr addr, size_t bytes)
 {
+	struct cm_cache *cache = cm_process_cache_if_made();
 	uint32_t taken;
 
-	if (is_on_pages(cache, addr))
+	if (is_on_pages(addr))
 		return CUDA_ERROR_INVALID_VALUE;
-	taken = cm_uncached_take_mapped(cache, addr, bytes);
+	taken = cache ? cm_uncached_take_mapped(cache, addr, bytes) : 0;
 	return cm_uncached_finish(taken, cm_real.cuMemUnmap(addr, bytes));
 }
 
-CUresult cm_wrap_cuMemUnmap(CUdeviceptr addr, size_t bytes)
-{
-	struct cm_cache *cache = cm_process_cache_if_made();
-	CUresult res;
-
-	if (!cache || !cm_hook_enter())
-		return cm_real.cuMemUnmap(addr, bytes);
-	res = unmap_memory(cache, addr, bytes);
-	cm_hook_leave();
-	return res;
-}
+/* clang-format off */
+CM_WRAP(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle *handle, void *addr),
+	(handle, addr), retain_handle(handle, addr))
+CM_WRAP_UNCACHED_FREE(cuMemRelease, CUmemGenericAllocationHandle, CM_NAME_HANDLE)
+CM_WRAP(cuMemMap,
+	(CUdeviceptr addr, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+	 unsigned long long flags),
+	(addr, bytes, offset, handle, flags), map_memory(addr, bytes, offset, handle, flags))
+CM_WRAP(cuMemUnmap, (CUdeviceptr addr, size_t bytes), (addr, bytes), unmap_memory(addr, bytes))
+CM_WRAP(cuMemSetAccess,
+	(CUdeviceptr addr, size_t bytes, const CUmemAccessDesc *access, size_t count),
+	(addr, bytes, access, count),
+	is_on_pages(addr) ? CUDA_ERROR_INVALID_VALUE
+			  : cm_real.cuMemSetAccess(addr, bytes, access, count))
+CM_WRAP(cuMemGetAccess,
+	(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr addr),
+	(flags, location, addr),
+	is_on_pages(addr) ? CUDA_ERROR_INVALID_VALUE
+			  : cm_real.cuMemGetAccess(flags, location, addr))
+/* clang-format on */

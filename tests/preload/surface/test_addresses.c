@@ -128,10 +128,12 @@ static void play_no_abilities(void)
 	OK(cuMemFree_v2(block));
 }
 
-/* Neither has it a handle, nor can it be unmapped. */
+/* It has no handle and no access of its own, and cannot be unmapped. */
 static void play_not_mapped(void)
 {
+	const CUmemAccessDesc closed = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
 	CUmemGenericAllocationHandle handle = 77;
+	unsigned long long flags = 77;
 	CUdeviceptr block;
 
 	cm_open(0);
@@ -141,6 +143,9 @@ static void play_not_mapped(void)
 	CM_MUST(handle == 77);
 	CM_MUST(block % (2 * MIB) == 0);
 	CM_MUST(cuMemUnmap(block, 2 * MIB) == CUDA_ERROR_INVALID_VALUE);
+	CM_MUST(cuMemSetAccess(block, 2 * MIB, &closed, 1) == CUDA_ERROR_INVALID_VALUE);
+	CM_MUST(cuMemGetAccess(&flags, &closed.location, block) == CUDA_ERROR_INVALID_VALUE);
+	CM_MUST(flags == 77);
 	OK(cuMemsetD8_v2(block, 1, 3 * MIB));
 	OK(cuMemFree_v2(block));
 }
