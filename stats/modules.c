@@ -81,6 +81,21 @@ static void find_range(const struct dl_phdr_info *info, struct cm_module *module
 	module->bias = info->dlpi_addr;
 }
 
+bool cm_module_is_mapped(const struct dl_phdr_info *info, const ElfW(Phdr) * part)
+{
+	ElfW(Half) i;
+
+	for (i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *load = &info->dlpi_phdr[i];
+
+		if (load->p_type == PT_LOAD && part->p_vaddr >= load->p_vaddr &&
+		    part->p_vaddr - load->p_vaddr <= load->p_filesz &&
+		    part->p_filesz <= load->p_filesz - (part->p_vaddr - load->p_vaddr))
+			return true;
+	}
+	return false;
+}
+
 /* Notes are what NT_GNU_BUILD_ID is one of: sizes of name and description, type, both padded. */
 static void find_build_id(const struct dl_phdr_info *info, struct cm_module *module)
 {
@@ -90,9 +105,9 @@ static void find_build_id(const struct dl_phdr_info *info, struct cm_module *mod
 		const ElfW(Phdr) *phdr = &info->dlpi_phdr[i];
 		const uint64_t pad = phdr->p_align == 8 ? 7 : 3;
 		const char *note = (const char *)(info->dlpi_addr + phdr->p_vaddr);
-		uint64_t left = phdr->p_memsz, name, bytes;
+		uint64_t left = phdr->p_filesz, name, bytes;
 
-		if (phdr->p_type != PT_NOTE)
+		if (phdr->p_type != PT_NOTE || !cm_module_is_mapped(info, phdr))
 			continue;
 		for (; left >= sizeof(ElfW(Nhdr)); note += name + bytes, left -= name + bytes) {
 			ElfW(Nhdr) header;

@@ -12,6 +12,7 @@
 #define CM_STATS_MODULES_H
 
 #include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,6 +34,10 @@ struct cm_modules {
 /* Starts an empty map; `texts` stores the paths and must outlive it. Never fails. */
 void cm_modules_init(struct cm_modules *modules, struct cm_region *region,
 		     struct cm_intern_table *texts);
+
+/* Whether the loader has mapped what the file has of this part. Of the notes that a tool has added
+ * to a file some may stand in the file alone. */
+bool cm_module_is_mapped(const struct dl_phdr_info *info, const ElfW(Phdr) * part);
 
 /* Changes when an object is unloaded: the loader's count. */
 uint64_t cm_modules_unloads(void);

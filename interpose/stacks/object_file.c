@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "stats/modules.h"
+
 #define BUFFER_BYTES 32768u
 #define SECTIONS_MAX 16384u /* objects with a section a function have some thousand */
 #define NAME_BYTES   20u    /* of a section that is looked for */
@@ -152,22 +154,6 @@ static bool has(struct cm_object_file *file, uint64_t at, const void *memory, si
 	return !bytes && !cursor.ended;
 }
 
-/* Is the memory of these addresses a copy of the file? */
-static bool is_loaded(const struct dl_phdr_info *info, const ElfW(Phdr) * note)
-{
-	ElfW(Half) i;
-
-	for (i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *load = &info->dlpi_phdr[i];
-
-		if (load->p_type == PT_LOAD && note->p_vaddr >= load->p_vaddr &&
-		    note->p_vaddr - load->p_vaddr <= load->p_filesz &&
-		    note->p_filesz <= load->p_filesz - (note->p_vaddr - load->p_vaddr))
-			return true;
-	}
-	return false;
-}
-
 /* An update replaces files: the headers and the notes, of which one is the build-id, tell. */
 static bool is_same(struct cm_object_file *file, const struct dl_phdr_info *info,
 		    const ElfW(Ehdr) * header)
@@ -180,7 +166,7 @@ static bool is_same(struct cm_object_file *file, const struct dl_phdr_info *info
 	for (i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *note = &info->dlpi_phdr[i];
 
-		if (note->p_type == PT_NOTE && is_loaded(info, note) &&
+		if (note->p_type == PT_NOTE && cm_module_is_mapped(info, note) &&
 		    !has(file, note->p_offset,
 			 (const void *)(uintptr_t)(info->dlpi_addr + note->p_vaddr),
 			 note->p_filesz))

@@ -21,6 +21,7 @@ struct object {
 static const struct object *objects;
 static size_t object_count;
 static unsigned long long loads, unloads;
+static uint64_t note; /* where each object has a note; 0: it has none */
 
 typedef int iterate_fn(struct dl_phdr_info *info, size_t bytes, void *data);
 
@@ -35,11 +36,15 @@ int __wrap_dl_iterate_phdr(iterate_fn *each, void *data)
 	if (!objects)
 		return __real_dl_iterate_phdr(each, data);
 	for (i = 0; i < object_count && !result; i++) {
-		const ElfW(Phdr) load = {.p_type = PT_LOAD, .p_memsz = objects[i].bytes};
+		const uint64_t bytes = objects[i].bytes;
+		const ElfW(Phdr) parts[] = {
+			{.p_type = PT_LOAD, .p_memsz = bytes, .p_filesz = bytes},
+			{.p_type = PT_NOTE, .p_vaddr = note, .p_memsz = 64, .p_filesz = 64},
+		};
 		struct dl_phdr_info info = {.dlpi_addr = objects[i].addr,
 					    .dlpi_name = objects[i].name,
-					    .dlpi_phdr = &load,
-					    .dlpi_phnum = 1,
+					    .dlpi_phdr = parts,
+					    .dlpi_phnum = note ? 2 : 1,
 					    .dlpi_adds = loads,
 					    .dlpi_subs = unloads};
 
@@ -64,7 +69,7 @@ static int setup(void **state)
 
 	*state = f;
 	objects = NULL;
-	loads = unloads = 0;
+	loads = unloads = note = 0;
 	if (!f || cm_region_create(&params, &f->region))
 		return -1;
 	record = &f->region->header->record;
@@ -266,6 +271,18 @@ static void a_map_that_stays_locked_is_given_up(void **state)
 	assert_true(cm_modules_refresh(&f->modules, &f->generation, &f->unloads));
 }
 
+/* Tools may add notes to a file that no segment contains: nothing is mapped there. */
+static void notes_of_the_file_alone_are_left_alone(void **state)
+{
+	const struct object with[] = {program, {"/a.so", 0x10000, 0x2000}};
+	struct fixture *f = *state;
+
+	note = 0x1ff0;
+	load(f, with, 2, 2, 0);
+	assert_string_equal(find(f, 0x10000, 0), "/a.so");
+	assert_int_equal(row_at(f, 1)->build_id_bytes, 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -277,6 +294,7 @@ int main(void)
 		TEST(another_library_at_the_same_place_begins_a_generation),
 		TEST(a_full_map_counts_what_it_lost),
 		TEST(a_map_that_stays_locked_is_given_up),
+		TEST(notes_of_the_file_alone_are_left_alone),
 	};
 
 	return cmocka_run_group_tests_name("modules", tests, NULL, NULL);
