@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * dlsym and dlvsym. The real ones take their caller from the return address, which gives RTLD_NEXT
- * and RTLD_DEFAULT their meaning. So these keep it in place: they call the filter, and without an
- * answer they jump to the real function as if they were not there. C code does that only where the
+ * and RTLD_DEFAULT their meaning. So these keep it in place: they call the filter, and without a
+ * final answer they jump to the real function as if they were not there. C code does that only where the
  * compiler makes it a tail call.
  */
 	.hidden	cm_entry_points_pick
@@ -30,13 +30,14 @@
 	mov	x3, x30
 	bl	cm_entry_points_pick
 	mov	x16, x0
+	mov	w17, w1			/* is_final */
 	ldp	x0, x1, [sp, #16]
 	ldr	x2, [sp, #32]
 	ldp	x29, x30, [sp], #48
 	.cfi_def_cfa_offset 0
 	.cfi_restore x29
 	.cfi_restore x30
-	cbz	x16, 1f
+	tbz	w17, #0, 1f
 	mov	x0, x16
 	ret
 1:	adrp	x16, \next

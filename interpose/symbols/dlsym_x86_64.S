@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * dlsym and dlvsym. The real ones take their caller from the return address, which gives RTLD_NEXT
- * and RTLD_DEFAULT their meaning. So these keep it in place: they call the filter, and without an
- * answer they jump to the real function as if they were not there. C code does that only where the
+ * and RTLD_DEFAULT their meaning. So these keep it in place: they call the filter, and without a
+ * final answer they jump to the real function as if they were not there. C code does that only where the
  * compiler makes it a tail call.
  */
 #include <cet.h>
@@ -30,13 +30,13 @@
 	.endif
 	movq	24(%rsp), %rcx
 	call	cm_entry_points_pick
+	testb	%dl, %dl		/* is_final; popping keeps the flags */
 	popq	%rdx
 	.cfi_adjust_cfa_offset -8
 	popq	%rsi
 	.cfi_adjust_cfa_offset -8
 	popq	%rdi
 	.cfi_adjust_cfa_offset -8
-	testq	%rax, %rax
 	jz	1f
 	ret
 1:	jmp	*\next(%rip)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dlsym and dlvsym: the filter that the stubs of dlsym_<machine>.S call. It returns NULL for all
- * but look-ups of hooked functions in the driver, and then calls nothing of the C library, whose
- * functions may be another library's interceptors that are not ready yet. For the same reason this
+ * dlsym and dlvsym: the filter that the stubs of dlsym_<machine>.S call. It answers look-ups of
+ * hooked functions alone, and at others calls nothing of the C library, whose functions may be
+ * another library's interceptors that are not ready yet. For the same reason this
  * file is built without sanitizers and builtins.
  */
 #include "interpose/symbols/entry_points.h"
@@ -16,8 +16,15 @@
 #include <dlfcn.h>
 #include <errno.h>
 
+/* What a look-up returns; unless it is final, what the real function returns. */
+struct answer {
+	void *symbol;
+	bool is_final;
+};
+
 /* Called by the assembly stubs only. */
-void *cm_entry_points_pick(void *handle, const char *name, const char *version, const void *caller);
+struct answer cm_entry_points_pick(void *handle, const char *name, const char *version,
+				   const void *caller);
 void *cm_entry_points_enter(size_t row, void **slot);
 
 static uint64_t counts[CM_ENTRY_COUNT];
@@ -52,40 +59,52 @@ void cm_entry_points_publish(uint64_t *table)
 		store_count(table, i, __atomic_load_n(&counts[i], __ATOMIC_SEQ_CST));
 }
 
-static void *wrapper_for_lookup(const struct cm_hook *hook, void *handle, const char *version,
-				const void *caller)
+/* What a look-up has found is our symbol, and without us there would be none: neither the driver
+ * has such a function, nor has another object. The last search leaves its message for dlerror. */
+static bool is_ours_alone(const struct cm_hook *hook, const void *found)
 {
+	return found && cm_real_is_ours(found) && cm_driver_lacks(hook->symbol) &&
+	       !cm_next_dlsym(RTLD_NEXT, hook->symbol);
+}
+
+static struct answer answer_lookup(const struct cm_hook *hook, void *handle, const char *version,
+				   const void *caller)
+{
+	const struct answer real = {NULL, false};
 	void *found;
 
 	if (cm_driver_has_address(caller))
-		return NULL;
+		return real;
 	found = version ? cm_next_dlvsym(handle, hook->symbol, version)
 			: cm_next_dlsym(handle, hook->symbol);
-	if (!found || !cm_driver_add_lookup(handle, hook, found))
-		return NULL;
+	if (is_ours_alone(hook, found))
+		return (struct answer){NULL, true};
+	if (!found || handle == RTLD_DEFAULT || !cm_driver_add_lookup(handle, hook, found))
+		return real;
 	cm_entry_points_count(CM_ENTRY_DLSYM);
-	return hook->wrapper;
+	return (struct answer){hook->wrapper, true};
 }
 
-/* The wrapper for a dlsym (version NULL) or dlvsym of `caller`, or NULL: the stub then jumps to the
- * real function. RTLD_NEXT and RTLD_DEFAULT depend on the caller and find our exported symbols
- * where they should. */
-void *cm_entry_points_pick(void *handle, const char *name, const char *version, const void *caller)
+/* The answer to a dlsym (version NULL) or dlvsym of `caller`. RTLD_NEXT and RTLD_DEFAULT depend on
+ * the caller and find our exported symbols where they should. */
+struct answer cm_entry_points_pick(void *handle, const char *name, const char *version,
+				   const void *caller)
 {
+	struct answer answer = {NULL, false};
 	const struct cm_hook *hook;
-	void *wrapper;
 	int error;
 
 	cm_next_find_lookups();
 	if (!name || cm_next_is_behind_copy())
-		return NULL;
+		return answer;
 	error = errno;
-	wrapper = cm_naming_lookup(handle, name, version);
-	hook = wrapper || handle == RTLD_NEXT || handle == RTLD_DEFAULT ? NULL : cm_hook_find(name);
+	answer.symbol = cm_naming_lookup(handle, name, version);
+	answer.is_final = answer.symbol != NULL;
+	hook = answer.is_final || handle == RTLD_NEXT ? NULL : cm_hook_find(name);
 	if (hook && hook->wrapper)
-		wrapper = wrapper_for_lookup(hook, handle, version, caller);
+		answer = answer_lookup(hook, handle, version, caller);
 	errno = error;
-	return wrapper;
+	return answer;
 }
 
 bool cm_entry_points_find_driver(void)

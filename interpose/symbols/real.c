@@ -91,6 +91,13 @@ bool cm_driver_has_address(const void *address)
 	return find_object(address, &object) && is_driver(&object);
 }
 
+bool cm_driver_lacks(const char *symbol)
+{
+	struct cm_object object;
+
+	return find_object(NULL, &object) && !cm_object_symbol(&object, symbol);
+}
+
 bool cm_real_is_ours(const void *address)
 {
 	return (const char *)address >= __ehdr_start && (const char *)address < _end;

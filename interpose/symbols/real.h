@@ -15,6 +15,9 @@
 /* Whether the address lies in the driver's library. */
 bool cm_driver_has_address(const void *address);
 
+/* Whether a driver is loaded that has no symbol of this name. */
+bool cm_driver_lacks(const char *symbol);
+
 /* Fills in the originals after a look-up through dlsym: `found` is the real answer for `handle`.
  * Returns false and changes nothing unless that is the driver's. */
 bool cm_driver_add_lookup(void *handle, const struct cm_hook *hook, void *found);

@@ -125,6 +125,23 @@ static void what_is_not_exported_is_asked_for(void)
 	check(record() == number_cuCtxRecordEvent);
 }
 
+/* We export its name, but without us nobody would. */
+static void what_is_not_exported_is_not_found(void *driver)
+{
+	void *everything = dlopen(NULL, RTLD_NOW);
+	void *const handles[] = {RTLD_DEFAULT, everything, driver};
+	const char *message;
+	size_t i;
+
+	for (i = 0; i < 3; i++) {
+		check(!dlsym(handles[i], "cuGreenCtxCreate"));
+		message = dlerror();
+		check(message && strstr(message, "undefined symbol: cuGreenCtxCreate"));
+		check(!dlerror());
+	}
+	check(is_wrapper(dlsym(RTLD_DEFAULT, "cuMemAlloc_v2")));
+}
+
 int main(int argc, char **argv)
 {
 	bool apart = argc > 2 && strcmp(argv[2], "apart") == 0;
@@ -135,8 +152,10 @@ int main(int argc, char **argv)
 	resolver = (resolver_fn *)dlsym(driver, "cuGetProcAddress_v2");
 	check(is_wrapper((void *)resolver));
 	odd_questions_are_the_drivers();
-	if (apart)
+	if (apart) {
+		what_is_not_exported_is_not_found(driver);
 		what_is_not_exported_is_asked_for();
+	}
 	a_newer_abi_is_left_and_counted();
 	every_abi_gets_its_own_wrapper();
 	other_functions_are_left();

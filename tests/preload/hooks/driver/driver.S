@@ -71,6 +71,9 @@
 	.ifc	\symbol, cuCtxRecordEvent
 	.hidden	\symbol
 	.endif
+	.ifc	\symbol, cuGreenCtxCreate
+	.hidden	\symbol
+	.endif
 	define	twin_\symbol, \symbol
 	.hidden	twin_\symbol
 #endif
