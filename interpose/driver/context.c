@@ -181,7 +181,7 @@ bool cm_context_register(CUcontext ctx, CUdevice device, enum cm_context_kind ki
 	const bool added = cm_registry_add(ctx, device, kind);
 
 	if (!added)
-		cm_context_stop_caching("more contexts than can be tracked");
+		cm_context_stop_caching("more than 16 contexts");
 	return added;
 }
 
