@@ -355,10 +355,10 @@ static void add_holders(struct text *text, const struct cm_oom *oom)
 static void add_remedies(struct text *text, const struct cm_oom *oom)
 {
 	static const char *const what[CM_OOM_REMEDY_COUNT] = {
-		[CM_OOM_WITHOUT_LIMIT] = "no limit on this process (memory_limit_mb)",
+		[CM_OOM_WITHOUT_LIMIT] = "without its limit (memory_limit_mb)",
 		[CM_OOM_ONE_SEGMENT] = "free and cached memory in one block",
 		[CM_OOM_PAGED] = "free pages joined (expandable_segments)",
-		[CM_OOM_ALONE] = "no other process on the GPU",
+		[CM_OOM_ALONE] = "without other processes on the GPU",
 	};
 	const int64_t excess = cm_oom_excess(&oom->figures);
 	int64_t bytes;
