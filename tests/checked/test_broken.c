@@ -72,18 +72,18 @@ static void reuse_across(unsigned int flags)
 	OK(cuCtxSynchronize());
 }
 
-static void play_streams(void)
+CM_ROLE(streams)
 {
 	reuse_across(CU_STREAM_DEFAULT);
 }
 
-static void play_non_blocking(void)
+CM_ROLE(non_blocking)
 {
 	reuse_across(CU_STREAM_NON_BLOCKING);
 }
 
 /* A copy made by one context in the memory of another needs no leave. */
-static void play_contexts(void)
+CM_ROLE(contexts)
 {
 	CUdeviceptr addr, source;
 	CUstream copies, stream;
@@ -107,7 +107,7 @@ static void play_contexts(void)
 }
 
 /* The program waits for the context that frees, while another one copies from the memory. */
-static void play_wait(void)
+CM_ROLE(wait)
 {
 	CUdeviceptr addr, target;
 	CUcontext other, ctx = cm_open(0);
@@ -135,7 +135,7 @@ static void play_wait(void)
 
 /* Two streams of a context that reaches the memory of another device. The memory's own context is
  * busy, too: only then is a barrier laid in it. */
-static void play_peer(void)
+CM_ROLE(peer)
 {
 	CUcontext owner = cm_open(0), peer;
 	CUdeviceptr addr = cm_get(BLOCK), other = cm_get(BLOCK);
@@ -159,7 +159,7 @@ static void play_peer(void)
 }
 
 /* The memory was allocated behind a barrier of its own context before others could reach it. */
-static void play_late_peer(void)
+CM_ROLE(late_peer)
 {
 	CUcontext owner = cm_open(0), peer;
 	CUstream stream = make_stream(CU_STREAM_DEFAULT);
@@ -188,7 +188,7 @@ static CUcontext copy_by_other(CUdeviceptr addr, CUdeviceptr next)
 
 /* What the other one copies is freed in two batches: each is large enough to be closed before a
  * kernel. */
-static void play_copies(void)
+CM_ROLE(copies)
 {
 	CUcontext owner = cm_open(0), other;
 	CUdeviceptr addr = cm_get(10 * BLOCK), next = cm_get(10 * BLOCK), kept = cm_get(BLOCK);
@@ -208,7 +208,7 @@ static void play_copies(void)
 }
 
 /* The memory was allocated behind a barrier of its own context before the other copies it. */
-static void play_late_copy(void)
+CM_ROLE(late_copy)
 {
 	CUcontext owner = cm_open(0), other;
 	CUdeviceptr addr = cm_get(BLOCK);
@@ -224,7 +224,7 @@ static void play_late_copy(void)
 	OK(cuCtxSynchronize());
 }
 
-static void play_pinned(void)
+CM_ROLE(pinned)
 {
 	CUdeviceptr addr;
 	CUstream stream;
@@ -246,7 +246,7 @@ static void play_pinned(void)
 }
 
 /* Memory comes and goes while another stream is being captured. */
-static void play_capture(void)
+CM_ROLE(capture)
 {
 	CUstream captured, old, new;
 	CUdeviceptr addr;
@@ -270,7 +270,7 @@ static void play_capture(void)
 }
 
 /* A page in the middle of a run is free behind a barrier, and wanted elsewhere. */
-static void play_page(void)
+CM_ROLE(page)
 {
 	CUdeviceptr addr, behind;
 	CUstream stream;
@@ -289,7 +289,7 @@ static void play_page(void)
 }
 
 /* What network cards may write goes back to the driver with its free. */
-static void play_shown(void)
+CM_ROLE(shown)
 {
 	CUdeviceptr addr;
 	unsigned on = 1;
@@ -305,7 +305,7 @@ static void play_shown(void)
 }
 
 /* A card may write at once, and the program keeps the registration. */
-static void play_named(void)
+CM_ROLE(named)
 {
 	void *verbs = dlopen(getenv("VERBS"), RTLD_NOW);
 	void *(*reg)(void *domain, void *addr, size_t bytes, int access);
@@ -325,7 +325,7 @@ static void play_named(void)
 }
 
 /* Every access was of memory that the program owns: the ring misses no entry point. */
-static void play_all_owned(void)
+CM_ROLE(all_owned)
 {
 	struct cudasim_checked checked;
 	void *host[2];
@@ -398,35 +398,15 @@ static void play_graph_with(bool joined)
 	OK(cuCtxSynchronize());
 }
 
-static void play_graph(void)
+CM_ROLE(graph)
 {
 	play_graph_with(false);
 }
 
-static void play_joined(void)
+CM_ROLE(joined)
 {
 	play_graph_with(true);
 }
-
-static const struct cm_role roles[] = {
-	{"graph", play_graph},
-	{"joined", play_joined},
-	{"streams", play_streams},
-	{"non_blocking", play_non_blocking},
-	{"contexts", play_contexts},
-	{"wait", play_wait},
-	{"peer", play_peer},
-	{"late_peer", play_late_peer},
-	{"copies", play_copies},
-	{"late_copy", play_late_copy},
-	{"pinned", play_pinned},
-	{"capture", play_capture},
-	{"all_owned", play_all_owned},
-	{"page", play_page},
-	{"shown", play_shown},
-	{"named", play_named},
-	{NULL, NULL},
-};
 
 /* ---- the cases ---- */
 
@@ -446,7 +426,7 @@ static int play(struct cm_play *play, const char *module, const char *role, cons
 	return cm_rerun(&rerun, play->said);
 }
 
-static void library_passes(void **state)
+CM_PLAY_TEST(library_passes)
 {
 	static const char *const options[] = {
 		"",           "reuse:wait",
@@ -457,7 +437,7 @@ static void library_passes(void **state)
 	int status;
 	size_t i;
 
-	for (role = roles; role->name; role++) {
+	for (role = cm_roles; role; role = role->next) {
 		for (i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
 			status = play(*state, "cudamem_checked", role->name, options[i]);
 			if (status)
@@ -484,7 +464,7 @@ static void must_be_found(void **state, const char *module, const char *role, co
 }
 
 #define FOUND(name, role, options)                                            \
-	static void name##_is_found(void **state)                             \
+	CM_PLAY_TEST(name##_is_found)                                         \
 	{                                                                     \
 		must_be_found(state, "cudamem_broken_" #name, role, options); \
 	}
@@ -506,36 +486,18 @@ FOUND(capture, "capture", "")
 FOUND(pages, "page", "expandable_segments:on,memory_limit_mb:72")
 
 /* It waits as all that is freed does, and goes back with the next request. */
-static void shown_is_found(void **state)
+CM_PLAY_TEST(shown_is_found)
 {
 	must_be_found(state, "cudamem_broken_at_once", "shown", "expandable_segments:on");
 }
 
 /* No barrier is laid, and yet others' work is not waited for. */
-static void peer_is_found_by_a_wait(void **state)
+CM_PLAY_TEST(peer_is_found_by_a_wait)
 {
 	must_be_found(state, "cudamem_broken_peer", "wait", "reuse:grow");
 }
 
-static void settle_is_found_by_a_copy(void **state)
+CM_PLAY_TEST(settle_is_found_by_a_copy)
 {
 	must_be_found(state, "cudamem_broken_settle", "late_copy", "");
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(library_passes),          CM_PLAY_TEST(at_once_is_found),
-		CM_PLAY_TEST(no_wait_is_found),        CM_PLAY_TEST(one_stream_is_found),
-		CM_PLAY_TEST(one_context_is_found),    CM_PLAY_TEST(peer_is_found),
-		CM_PLAY_TEST(settle_is_found),         CM_PLAY_TEST(pinned_is_found),
-		CM_PLAY_TEST(capture_is_found),        CM_PLAY_TEST(pages_is_found),
-		CM_PLAY_TEST(shown_is_found),          CM_PLAY_TEST(reach_is_found),
-		CM_PLAY_TEST(under_way_is_found),      CM_PLAY_TEST(settle_is_found_by_a_copy),
-		CM_PLAY_TEST(peer_is_found_by_a_wait), CM_PLAY_TEST(named_is_found),
-		CM_PLAY_TEST(graph_is_found),          CM_PLAY_TEST(join_is_found),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("checked_broken", tests, NULL, NULL);
 }

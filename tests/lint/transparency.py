@@ -39,10 +39,14 @@ def tests_of(folder):
 
 
 def cases_in(sources):
-    """Of cmocka's lists, by whatever macro a case is put into them."""
+    """A case begins as a macro at the margin, whichever it is, or stands in a list of cmocka's. Some
+    macros make several out of a word."""
     cases = set()
     for source in sources:
         content = pathlib.Path(source).read_text(encoding='utf-8')
+        endings = re.findall(r'\bname##(\w+)', content)
+        for case in re.findall(r'^(?:\w+ )?\w+\(\s*(\w+)[,)]', content, re.MULTILINE):
+            cases.update({case, *(case + ending for ending in endings)})
         for listed in re.findall(r'struct CMUnitTest \w+\[\] = \{(.*?)\};', content, re.DOTALL):
             cases.update(re.findall(r'\w+\((\w+)', listed))
     return cases

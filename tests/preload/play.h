@@ -28,7 +28,7 @@ int cm_play_setup(void **state);
  * of a program that has reported out of memory. */
 int cm_play_teardown(void **state);
 
-#define CM_PLAY_TEST(name) cmocka_unit_test_setup_teardown(name, cm_play_setup, cm_play_teardown)
+#define CM_PLAY_TEST(name) CM_TEST_WITH(name, cm_play_setup, cm_play_teardown)
 
 /* Plays the role, which must end well. `conf`: of CUDAMEM_CONF, NULL: without the library; `more`:
  * NAME=value or NULL, as a rule CUDASIM; `prepare`: see struct cm_rerun. What it said is in the
@@ -45,13 +45,13 @@ void cm_play_everywhere(void **state, const char *role, const char *more);
 int cm_play_system(const struct cm_play *play, const char *command);
 
 #define CM_PLAY(test, role, conf, more)           \
-	static void test(void **state)            \
+	CM_PLAY_TEST(test)                        \
 	{                                         \
 		cm_play(state, role, conf, more); \
 	}
 
 #define CM_PLAY_EVERYWHERE(test, role, more)           \
-	static void test(void **state)                 \
+	CM_PLAY_TEST(test)                             \
 	{                                              \
 		cm_play_everywhere(state, role, more); \
 	}

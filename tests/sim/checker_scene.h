@@ -160,7 +160,7 @@ static inline void use_as_new(const struct scene *scene)
 	work(scene->touch, scene->new, scene->block);
 }
 
-#define in_scene(test) cmocka_unit_test_setup_teardown(test, begin_case, end_case)
+#define in_scene(test) CM_TEST_WITH(test, begin_case, end_case)
 
 struct second {
 	CUcontext ctx;

@@ -40,7 +40,7 @@ static inline int drop_context(void **state)
 	return 0;
 }
 
-#define with_context(test) cmocka_unit_test_setup_teardown(test, make_context, drop_context)
+#define with_context(test) CM_TEST_WITH(test, make_context, drop_context)
 
 /* Work for a stream that takes that long: a kernel that touches nothing. */
 static inline CUfunction load_kernel(const char *text, const char *name)

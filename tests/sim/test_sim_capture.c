@@ -51,7 +51,7 @@ static void assert_whole(CUstream stream, size_t nodes)
 	assert_ok(cuGraphDestroy(graph));
 }
 
-static void captured_work_runs_when_launched(void **state)
+with_context(captured_work_runs_when_launched)
 {
 	CUfunction fill = load_kernel(KERNELS, "fill");
 	uint64_t count = 1;
@@ -62,7 +62,6 @@ static void captured_work_runs_when_launched(void **state)
 	CUgraph graph;
 	CUgraphExec exec;
 
-	(void)state;
 	assert_ok(cuMemAlloc(&addr, 4));
 	assert_ok(cuMemsetD32(addr, 0, 1));
 	stream = begin(CU_STREAM_NON_BLOCKING, CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -85,7 +84,7 @@ static void captured_work_runs_when_launched(void **state)
 	assert_error(cuGraphLaunch(exec, stream), CUDA_ERROR_INVALID_VALUE);
 }
 
-static void forks_join_and_overlap(void **state)
+with_context(forks_join_and_overlap)
 {
 	CUfunction work = load_kernel(KERNELS, "work");
 	CUstream origin = begin(CU_STREAM_NON_BLOCKING, CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -96,7 +95,6 @@ static void forks_join_and_overlap(void **state)
 	CUgraphExec exec;
 	uint64_t start;
 
-	(void)state;
 	assert_ok(cuEventCreate(&fork, CU_EVENT_DISABLE_TIMING));
 	assert_ok(cuEventCreate(&join, CU_EVENT_DISABLE_TIMING));
 	launch(work, origin, NULL);
@@ -121,7 +119,7 @@ static void forks_join_and_overlap(void **state)
 	assert_int_equal(cudasim_now() - start, 450 * US);
 }
 
-static void unjoined_work_is_an_error(void **state)
+with_context(unjoined_work_is_an_error)
 {
 	CUfunction work = load_kernel(KERNELS, "work");
 	CUstream origin = begin(CU_STREAM_NON_BLOCKING, CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -130,7 +128,6 @@ static void unjoined_work_is_an_error(void **state)
 	CUevent fork;
 	CUgraph graph;
 
-	(void)state;
 	assert_ok(cuEventCreate(&fork, CU_EVENT_DISABLE_TIMING));
 	assert_ok(cuEventRecord(fork, origin));
 	assert_ok(cuStreamWaitEvent(other, fork, 0));
@@ -169,12 +166,11 @@ static CUresult call_event_query(void)
 	return cuEventQuery(idle_event);
 }
 
-static void unsafe_calls_lose_a_global_capture(void **state)
+with_context(unsafe_calls_lose_a_global_capture)
 {
 	CUresult (*const calls[])(void) = {call_alloc, call_host_alloc, call_free,
 					   call_event_query};
 
-	(void)state;
 	assert_ok(cuEventCreate(&idle_event, CU_EVENT_DISABLE_TIMING));
 	for (unsigned i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
 		CUstream stream = begin(0, CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -210,7 +206,7 @@ static CUresult alloc_in_thread(CUcontext ctx, CUstreamCaptureMode mode)
 	return foreign.result;
 }
 
-static void modes_say_whom_a_capture_forbids(void **state)
+with_context(modes_say_whom_a_capture_forbids)
 {
 	const CUstreamCaptureMode global = CU_STREAM_CAPTURE_MODE_GLOBAL;
 	const CUstreamCaptureMode local = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
@@ -245,7 +241,7 @@ static void modes_say_whom_a_capture_forbids(void **state)
 	}
 }
 
-static void context_events_lose_captures_in_any_mode(void **state)
+with_context(context_events_lose_captures_in_any_mode)
 {
 	CUevent event;
 	CUstream stream;
@@ -263,13 +259,12 @@ static void context_events_lose_captures_in_any_mode(void **state)
 	assert_lost(stream);
 }
 
-static void the_legacy_stream_would_drag_captures_in(void **state)
+with_context(the_legacy_stream_would_drag_captures_in)
 {
 	CUfunction work = load_kernel(KERNELS, "work");
 	CUstream stream = begin(CU_STREAM_DEFAULT, CU_STREAM_CAPTURE_MODE_RELAXED);
 	CUstreamCaptureStatus status;
 
-	(void)state;
 	assert_error(cuLaunchKernel(work, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL),
 		     CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
 	assert_lost(stream);
@@ -285,7 +280,7 @@ static void the_legacy_stream_would_drag_captures_in(void **state)
 	assert_whole(stream, 0);
 }
 
-static void captures_do_not_mix_with_what_is_outside(void **state)
+with_context(captures_do_not_mix_with_what_is_outside)
 {
 	CUfunction work = load_kernel(KERNELS, "work");
 	CUstream outside = make_stream(CU_STREAM_NON_BLOCKING);
@@ -293,7 +288,6 @@ static void captures_do_not_mix_with_what_is_outside(void **state)
 	CUstream second;
 	CUevent event;
 
-	(void)state;
 	assert_ok(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
 	launch(work, outside, NULL);
 	assert_ok(cuEventRecord(event, outside));
@@ -308,12 +302,11 @@ static void captures_do_not_mix_with_what_is_outside(void **state)
 	assert_error(cuStreamWaitEvent(outside, event, 0), CUDA_ERROR_CAPTURED_EVENT);
 }
 
-static void a_captured_event_cannot_be_asked(void **state)
+with_context(a_captured_event_cannot_be_asked)
 {
 	CUstream stream = begin(CU_STREAM_NON_BLOCKING, CU_STREAM_CAPTURE_MODE_RELAXED);
 	CUevent event;
 
-	(void)state;
 	assert_ok(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
 	assert_ok(cuEventRecord(event, stream));
 	assert_error(cuEventQuery(event), CUDA_ERROR_CAPTURED_EVENT);
@@ -329,13 +322,12 @@ static void *end_elsewhere(void *stream)
 	return (void *)(uintptr_t)cuStreamEndCapture(stream, &graph);
 }
 
-static void captures_end_where_they_began(void **state)
+with_context(captures_end_where_they_began)
 {
 	CUstream stream = begin(CU_STREAM_NON_BLOCKING, CU_STREAM_CAPTURE_MODE_GLOBAL);
 	pthread_t thread;
 	void *result;
 
-	(void)state;
 	assert_error(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL),
 		     CUDA_ERROR_ILLEGAL_STATE);
 	assert_lost(stream);
@@ -347,7 +339,7 @@ static void captures_end_where_they_began(void **state)
 	assert_whole(stream, 0);
 }
 
-static void memory_of_a_capture_is_the_graphs(void **state)
+with_context(memory_of_a_capture_is_the_graphs)
 {
 	CUfunction fill = load_kernel(KERNELS, "fill");
 	CUstream stream = begin(CU_STREAM_NON_BLOCKING, CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -362,7 +354,6 @@ static void memory_of_a_capture_is_the_graphs(void **state)
 	CUgraphExec exec;
 	size_t one = 1;
 
-	(void)state;
 	assert_ok(cuMemAllocAsync(&addr, 4096, stream));
 	launch(fill, stream, params);
 	assert_ok(cuMemFreeAsync(addr, stream));
@@ -378,7 +369,7 @@ static void memory_of_a_capture_is_the_graphs(void **state)
 	assert_int_equal(cudasim_live_allocations(0), before);
 }
 
-static void a_capture_can_extend_a_graph(void **state)
+with_context(a_capture_can_extend_a_graph)
 {
 	CUfunction work = load_kernel(KERNELS, "work");
 	CUstream stream = make_stream(CU_STREAM_NON_BLOCKING);
@@ -387,7 +378,6 @@ static void a_capture_can_extend_a_graph(void **state)
 	CUgraph same;
 	size_t edges = 0;
 
-	(void)state;
 	assert_ok(cuGraphCreate(&graph, 0));
 	assert_ok(cuGraphAddEmptyNode(&first, graph, NULL, 0));
 	assert_ok(cuStreamBeginCaptureToGraph(stream, graph, &first, NULL, 1,
@@ -431,13 +421,12 @@ static void do_nothing(void *data)
 }
 
 /* Its nodes are what is captured now, in the same order and places. */
-static void a_graph_can_be_captured_again(void **state)
+with_context(a_graph_can_be_captured_again)
 {
 	CUstream stream = make_stream(CU_STREAM_NON_BLOCKING);
 	CUdeviceptr addr;
 	CUgraph graph, same;
 
-	(void)state;
 	assert_ok(cuMemAlloc(&addr, 16));
 	assert_ok(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
 	capture_fills(stream, addr, 1);
@@ -452,13 +441,12 @@ static void a_graph_can_be_captured_again(void **state)
 }
 
 /* Too little, too much, or of another kind. */
-static void a_graph_is_captured_again_as_it_was(void **state)
+with_context(a_graph_is_captured_again_as_it_was)
 {
 	CUstream stream = make_stream(CU_STREAM_NON_BLOCKING);
 	CUdeviceptr addr;
 	CUgraph graph, same;
 
-	(void)state;
 	assert_ok(cuMemAlloc(&addr, 16));
 	assert_error(recapture(stream, NULL), CUDA_ERROR_INVALID_VALUE);
 	assert_ok(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
@@ -477,23 +465,6 @@ static void a_graph_is_captured_again_as_it_was(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		with_context(captured_work_runs_when_launched),
-		with_context(forks_join_and_overlap),
-		with_context(unjoined_work_is_an_error),
-		with_context(unsafe_calls_lose_a_global_capture),
-		with_context(modes_say_whom_a_capture_forbids),
-		with_context(context_events_lose_captures_in_any_mode),
-		with_context(the_legacy_stream_would_drag_captures_in),
-		with_context(captures_do_not_mix_with_what_is_outside),
-		with_context(a_captured_event_cannot_be_asked),
-		with_context(captures_end_where_they_began),
-		with_context(memory_of_a_capture_is_the_graphs),
-		with_context(a_capture_can_extend_a_graph),
-		with_context(a_graph_can_be_captured_again),
-		with_context(a_graph_is_captured_again_as_it_was),
-	};
-
 	setenv("CUDASIM", "memory:1G", 1);
-	return cmocka_run_group_tests_name("sim_capture", tests, NULL, NULL);
+	return cm_run_tests(NULL, NULL);
 }

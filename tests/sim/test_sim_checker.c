@@ -10,7 +10,7 @@
 
 /* Contexts. */
 
-static void barrier_holds_its_own_context_only(void **state)
+in_scene(barrier_holds_its_own_context_only)
 {
 	struct scene *scene = *state;
 	struct second second = make_second();
@@ -23,7 +23,7 @@ static void barrier_holds_its_own_context_only(void **state)
 	assert_ok(cuCtxDestroy(second.ctx));
 }
 
-static void context_waits_for_another(void **state)
+in_scene(context_waits_for_another)
 {
 	struct scene *scene = *state;
 	struct second second = make_second();
@@ -37,7 +37,7 @@ static void context_waits_for_another(void **state)
 	assert_ok(cuCtxDestroy(second.ctx));
 }
 
-static void event_of_one_context_misses_the_other(void **state)
+in_scene(event_of_one_context_misses_the_other)
 {
 	struct scene *scene = *state;
 	struct second second = make_second();
@@ -52,7 +52,7 @@ static void event_of_one_context_misses_the_other(void **state)
 	assert_ok(cuCtxDestroy(second.ctx));
 }
 
-static void context_that_is_broken_does_no_more(void **state)
+in_scene(context_that_is_broken_does_no_more)
 {
 	struct scene *scene = *state;
 	struct second second = make_second();
@@ -69,7 +69,7 @@ static void context_that_is_broken_does_no_more(void **state)
 	assert_ok(cuCtxDestroy(second.ctx));
 }
 
-static void context_that_is_gone_has_ended(void **state)
+in_scene(context_that_is_gone_has_ended)
 {
 	struct scene *scene = *state;
 	struct second second = make_second();
@@ -100,7 +100,7 @@ static void *free_here(void *data)
 	return NULL;
 }
 
-static void what_another_thread_waited_for_is_not_known(void **state)
+in_scene(what_another_thread_waited_for_is_not_known)
 {
 	struct scene *scene = *state;
 
@@ -120,7 +120,7 @@ static void *use_as_new_here(void *data)
 	return NULL;
 }
 
-static void dead_thread_leaves_no_knowledge(void **state)
+in_scene(dead_thread_leaves_no_knowledge)
 {
 	struct scene *scene = *state;
 
@@ -131,7 +131,7 @@ static void dead_thread_leaves_no_knowledge(void **state)
 }
 
 /* Somebody has made it, and nobody knows less. */
-static void new_thread_knows_what_all_know(void **state)
+in_scene(new_thread_knows_what_all_know)
 {
 	struct scene *scene = *state;
 
@@ -141,7 +141,7 @@ static void new_thread_knows_what_all_know(void **state)
 	expect_found(0);
 }
 
-static void memory_brings_what_its_freeing_thread_knew(void **state)
+in_scene(memory_brings_what_its_freeing_thread_knew)
 {
 	struct scene *scene = *state;
 
@@ -151,7 +151,7 @@ static void memory_brings_what_its_freeing_thread_knew(void **state)
 	expect_found(0);
 }
 
-static void memory_freed_by_another_thread_knows_nothing_else(void **state)
+in_scene(memory_freed_by_another_thread_knows_nothing_else)
 {
 	struct scene *scene = *state;
 
@@ -162,7 +162,7 @@ static void memory_freed_by_another_thread_knows_nothing_else(void **state)
 }
 
 /* The knowledge comes with that memory, not to its new owner. */
-static void other_memory_does_not_bring_it(void **state)
+in_scene(other_memory_does_not_bring_it)
 {
 	struct scene *scene = *state;
 
@@ -184,7 +184,7 @@ static void *destroy_here(void *ctx)
 }
 
 /* An allocator lost the events that would have told it, and knows why. */
-static void allocators_know_of_contexts_that_are_gone(void **state)
+in_scene(allocators_know_of_contexts_that_are_gone)
 {
 	struct scene *scene = *state;
 	struct second second = make_second();
@@ -219,7 +219,7 @@ static void tell_allocator_and_reuse(struct scene *scene, unsigned faults)
 	expect_found(faults);
 }
 
-static void what_the_allocator_is_told_holds_for_all(void **state)
+in_scene(what_the_allocator_is_told_holds_for_all)
 {
 	struct scene *scene = *state;
 
@@ -228,7 +228,7 @@ static void what_the_allocator_is_told_holds_for_all(void **state)
 	tell_allocator_and_reuse(scene, 0);
 }
 
-static void what_the_allocator_was_told_too_early_does_not(void **state)
+in_scene(what_the_allocator_was_told_too_early_does_not)
 {
 	struct scene *scene = *state;
 
@@ -237,7 +237,7 @@ static void what_the_allocator_was_told_too_early_does_not(void **state)
 	tell_allocator_and_reuse(scene, 1);
 }
 
-static void what_the_allocator_is_told_later_does_not(void **state)
+in_scene(what_the_allocator_is_told_later_does_not)
 {
 	struct scene *scene = *state;
 
@@ -250,7 +250,7 @@ static void what_the_allocator_is_told_later_does_not(void **state)
 	expect_found(1);
 }
 
-static void unless_it_says_so(void **state)
+in_scene(unless_it_says_so)
 {
 	struct scene *scene = *state;
 
@@ -266,7 +266,7 @@ static void unless_it_says_so(void **state)
 
 /* The host. */
 
-static void hand_out_of_pinned_memory_is_an_access(void **state)
+in_scene(hand_out_of_pinned_memory_is_an_access)
 {
 	struct scene *scene = *state;
 
@@ -275,7 +275,7 @@ static void hand_out_of_pinned_memory_is_an_access(void **state)
 	expect_found(1);
 }
 
-static void barrier_does_not_hold_the_host(void **state)
+in_scene(barrier_does_not_hold_the_host)
 {
 	struct scene *scene = *state;
 
@@ -285,7 +285,7 @@ static void barrier_does_not_hold_the_host(void **state)
 	expect_found(1);
 }
 
-static void host_that_has_waited_may_touch_it(void **state)
+in_scene(host_that_has_waited_may_touch_it)
 {
 	struct scene *scene = *state;
 
@@ -296,7 +296,7 @@ static void host_that_has_waited_may_touch_it(void **state)
 	expect_found(0);
 }
 
-static void declared_access_is_checked(void **state)
+in_scene(declared_access_is_checked)
 {
 	struct scene *scene = *state;
 
@@ -313,7 +313,7 @@ static void touch_block(void *scene)
 	cudasim_host_write(at(((struct scene *)scene)->block), BLOCK);
 }
 
-static void host_function_is_in_its_stream(void **state)
+in_scene(host_function_is_in_its_stream)
 {
 	struct scene *scene = *state;
 
@@ -324,7 +324,7 @@ static void host_function_is_in_its_stream(void **state)
 	expect_found(0);
 }
 
-static void host_function_of_another_stream_is_not(void **state)
+in_scene(host_function_of_another_stream_is_not)
 {
 	struct scene *scene = *state;
 
@@ -335,7 +335,7 @@ static void host_function_of_another_stream_is_not(void **state)
 	expect_found(1);
 }
 
-static void report_has_it_all(void **state)
+in_scene(report_has_it_all)
 {
 	static const char *const words[] = {
 		"old owner's: kernel 'touch', which writes it, in non-blocking stream",
@@ -366,7 +366,7 @@ static void report_has_it_all(void **state)
 }
 
 /* Streams come and go; clocks are given out again once everybody knows what was done in them. */
-static void clocks_stay_few(void **state)
+in_scene(clocks_stay_few)
 {
 	struct scene *scene = *state;
 	struct cudasim_checked before;
@@ -398,34 +398,7 @@ static void clocks_stay_few(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		in_scene(barrier_holds_its_own_context_only),
-		in_scene(context_waits_for_another),
-		in_scene(event_of_one_context_misses_the_other),
-		in_scene(context_that_is_broken_does_no_more),
-		in_scene(context_that_is_gone_has_ended),
-		in_scene(what_another_thread_waited_for_is_not_known),
-		in_scene(dead_thread_leaves_no_knowledge),
-		in_scene(new_thread_knows_what_all_know),
-		in_scene(memory_brings_what_its_freeing_thread_knew),
-		in_scene(memory_freed_by_another_thread_knows_nothing_else),
-		in_scene(other_memory_does_not_bring_it),
-		in_scene(allocators_know_of_contexts_that_are_gone),
-		in_scene(what_the_allocator_is_told_holds_for_all),
-		in_scene(what_the_allocator_was_told_too_early_does_not),
-		in_scene(what_the_allocator_is_told_later_does_not),
-		in_scene(unless_it_says_so),
-		in_scene(hand_out_of_pinned_memory_is_an_access),
-		in_scene(barrier_does_not_hold_the_host),
-		in_scene(host_that_has_waited_may_touch_it),
-		in_scene(declared_access_is_checked),
-		in_scene(host_function_is_in_its_stream),
-		in_scene(host_function_of_another_stream_is_not),
-		in_scene(report_has_it_all),
-		in_scene(clocks_stay_few),
-	};
-
 	if (cuInit(0))
 		return 1;
-	return cmocka_run_group_tests_name("sim_checker", tests, NULL, NULL);
+	return cm_run_tests(NULL, NULL);
 }

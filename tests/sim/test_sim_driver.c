@@ -15,7 +15,20 @@ struct lookup {
 	const char *exported; /* NULL: none */
 };
 
-static void names_and_versions_lead_to_the_right_form(void **state)
+CM_TEST(nothing_works_before_the_start)
+{
+	CUcontext ctx;
+	int version = 0;
+	int count;
+
+	assert_error(cuDeviceGetCount(&count), CUDA_ERROR_NOT_INITIALIZED);
+	assert_error(cuCtxGetCurrent(&ctx), CUDA_ERROR_NOT_INITIALIZED);
+	assert_ok(cuDriverGetVersion(&version));
+	assert_int_equal(version, CUDASIM_VERSION);
+	assert_error(cuInit(1), CUDA_ERROR_INVALID_VALUE);
+}
+
+CM_TEST(names_and_versions_lead_to_the_right_form)
 {
 	const unsigned per_thread = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
 	const struct lookup lookups[] = {
@@ -38,7 +51,6 @@ static void names_and_versions_lead_to_the_right_form(void **state)
 		{"cuMemAlloc_v2", 13000, 0, NULL},
 	};
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof(lookups) / sizeof(lookups[0]); i++) {
 		const struct lookup *lookup = &lookups[i];
 		void *found = state;
@@ -50,12 +62,11 @@ static void names_and_versions_lead_to_the_right_form(void **state)
 	}
 }
 
-static void lookups_tell_why_they_fail(void **state)
+CM_TEST(lookups_tell_why_they_fail)
 {
 	CUdriverProcAddressQueryResult status;
 	void *found;
 
-	(void)state;
 	assert_error(cuGetProcAddress("", &found, 0, 0, &status), CUDA_ERROR_INVALID_VALUE);
 	assert_error(cuGetProcAddress(NULL, &found, 13000, 0, &status), CUDA_ERROR_INVALID_VALUE);
 	assert_error(cuGetProcAddress("cuInit", &found, 14000, 0, &status),
@@ -68,7 +79,7 @@ static void lookups_tell_why_they_fail(void **state)
 }
 
 /* Programs that look up all that they know find it, and are told when they call it. */
-static void what_the_device_has_not_says_so(void **state)
+with_context(what_the_device_has_not_says_so)
 {
 	static const char *const names[] = {
 #define CALL(name, base, version, flags, params, args)                       #name,
@@ -83,7 +94,6 @@ static void what_the_device_has_not_says_so(void **state)
 	CUtexObject texture = 5;
 	CUlinkState link = NULL;
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!dlsym(RTLD_DEFAULT, names[i]))
 			fail_msg("%s", names[i]);
@@ -95,20 +105,18 @@ static void what_the_device_has_not_says_so(void **state)
 		     CUDA_ERROR_NOT_SUPPORTED);
 }
 
-static void with_no_context_even_that_is_not_said(void **state)
+CM_TEST(with_no_context_even_that_is_not_said)
 {
-	(void)state;
 	assert_error(cuDestroyExternalMemory(NULL), CUDA_ERROR_INVALID_CONTEXT);
 }
 
-static void devices_are_as_planned(void **state)
+with_context(devices_are_as_planned)
 {
 	char name[64];
 	CUdevice device;
 	size_t bytes;
 	int count;
 
-	(void)state;
 	assert_ok(cuDeviceGetCount(&count));
 	assert_int_equal(count, 2);
 	assert_ok(cuDeviceGet(&device, 1));
@@ -119,7 +127,7 @@ static void devices_are_as_planned(void **state)
 	assert_int_equal(bytes, 512 * MIB);
 }
 
-static void a_stack_of_contexts_is_a_stack(void **state)
+with_context(a_stack_of_contexts_is_a_stack)
 {
 	CUcontext first = *state;
 	CUcontext second;
@@ -140,7 +148,7 @@ static void a_stack_of_contexts_is_a_stack(void **state)
 	assert_error(cuCtxDestroy(second), CUDA_ERROR_INVALID_CONTEXT);
 }
 
-static void a_handle_may_return_but_its_number_does_not(void **state)
+with_context(a_handle_may_return_but_its_number_does_not)
 {
 	unsigned long long first;
 	unsigned long long second;
@@ -148,7 +156,6 @@ static void a_handle_may_return_but_its_number_does_not(void **state)
 	CUcontext ctx;
 	CUcontext again;
 
-	(void)state;
 	assert_ok(cuCtxCreate(&ctx, NULL, 0, 0));
 	assert_ok(cuCtxGetId(ctx, &first));
 	assert_ok(cuCtxPushCurrent(ctx));
@@ -165,7 +172,7 @@ static void a_handle_may_return_but_its_number_does_not(void **state)
 	assert_ok(cuCtxPopCurrent(NULL));
 }
 
-static void primary_contexts_are_counted(void **state)
+with_context(primary_contexts_are_counted)
 {
 	CUcontext first;
 	CUcontext second;
@@ -173,7 +180,6 @@ static void primary_contexts_are_counted(void **state)
 	unsigned flags;
 	int active;
 
-	(void)state;
 	assert_error(cuDevicePrimaryCtxRelease(1), CUDA_ERROR_INVALID_CONTEXT);
 	assert_ok(cuDevicePrimaryCtxRetain(&first, 1));
 	assert_ok(cuDevicePrimaryCtxRetain(&second, 1));
@@ -192,11 +198,10 @@ static void primary_contexts_are_counted(void **state)
 	assert_ok(cuCtxPopCurrent(NULL));
 }
 
-static void the_nth_call_fails_once(void **state)
+with_context(the_nth_call_fails_once)
 {
 	CUdeviceptr addr;
 
-	(void)state;
 	assert_int_equal(cudasim_fail("cuMemAlloc", 2, CUDA_ERROR_OUT_OF_MEMORY), 0);
 	assert_int_equal(cudasim_fail("cuNothing", 1, CUDA_ERROR_UNKNOWN), -1);
 	assert_ok(cuMemAlloc(&addr, 1));
@@ -207,12 +212,11 @@ static void the_nth_call_fails_once(void **state)
 	assert_ok(cuMemFree(addr));
 }
 
-static void some_failures_stay(void **state)
+with_context(some_failures_stay)
 {
 	CUdeviceptr addr;
 	CUcontext other;
 
-	(void)state;
 	assert_int_equal(cudasim_fail("cuMemAlloc", 1, CUDA_ERROR_LAUNCH_FAILED), 0);
 	assert_error(cuMemAlloc(&addr, 1), CUDA_ERROR_LAUNCH_FAILED);
 	assert_error(cuMemAlloc(&addr, 1), CUDA_ERROR_LAUNCH_FAILED);
@@ -221,7 +225,7 @@ static void some_failures_stay(void **state)
 	assert_ok(cuCtxDestroy(other));
 }
 
-static void calls_are_counted_with_their_time(void **state)
+with_context(calls_are_counted_with_their_time)
 {
 	struct cudasim_counter counters[1024];
 	unsigned count = cudasim_counters(counters, 1024);
@@ -229,7 +233,6 @@ static void calls_are_counted_with_their_time(void **state)
 	size_t left;
 	unsigned i;
 
-	(void)state;
 	assert_int_equal(cudasim_plan("cuMemGetInfo:3us"), 0);
 	assert_int_equal(cudasim_plan("cuMemGetInfo:3 parsecs"), -1);
 	assert_ok(cuMemGetInfo(&left, NULL));
@@ -244,7 +247,7 @@ static void calls_are_counted_with_their_time(void **state)
 static const char COPY[] = "cudasim-module\nkernel copy\n params ptr ptr u64\n time 1us\n"
 			   " reads p1 p2\n writes p0 p2\n do copy p0 p1 p2\nend\n";
 
-static void kernels_reach_peers_only_when_allowed(void **state)
+with_context(kernels_reach_peers_only_when_allowed)
 {
 	CUfunction copy;
 	CUcontext first = *state;
@@ -279,13 +282,12 @@ static void kernels_reach_peers_only_when_allowed(void **state)
 	assert_ok(cuCtxDestroy(second));
 }
 
-static void a_forked_child_has_no_device(void **state)
+with_context(a_forked_child_has_no_device)
 {
 	CUdeviceptr addr;
 	int status = -1;
 	pid_t child = fork();
 
-	(void)state;
 	if (child == 0)
 		_exit(cuMemAlloc(&addr, 1) == CUDA_ERROR_NOT_INITIALIZED &&
 				      cuInit(0) == CUDA_ERROR_NOT_INITIALIZED
@@ -295,26 +297,12 @@ static void a_forked_child_has_no_device(void **state)
 	assert_int_equal(status, 0);
 }
 
-static void nothing_works_before_the_start(void **state)
-{
-	CUcontext ctx;
-	int version = 0;
-	int count;
-
-	(void)state;
-	assert_error(cuDeviceGetCount(&count), CUDA_ERROR_NOT_INITIALIZED);
-	assert_error(cuCtxGetCurrent(&ctx), CUDA_ERROR_NOT_INITIALIZED);
-	assert_ok(cuDriverGetVersion(&version));
-	assert_int_equal(version, CUDASIM_VERSION);
-	assert_error(cuInit(1), CUDA_ERROR_INVALID_VALUE);
-}
-
 static void note_call(void *calls)
 {
 	*(uint64_t *)calls = cudasim_calls("cuCtxGetId") + 1;
 }
 
-static void a_call_can_be_held_up(void **state)
+with_context(a_call_can_be_held_up)
 {
 	const uint64_t before = cudasim_calls("cuCtxGetId");
 	unsigned long long id;
@@ -335,24 +323,6 @@ static void a_call_can_be_held_up(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_works_before_the_start),
-		cmocka_unit_test(names_and_versions_lead_to_the_right_form),
-		cmocka_unit_test(lookups_tell_why_they_fail),
-		with_context(what_the_device_has_not_says_so),
-		cmocka_unit_test(with_no_context_even_that_is_not_said),
-		with_context(devices_are_as_planned),
-		with_context(a_stack_of_contexts_is_a_stack),
-		with_context(a_handle_may_return_but_its_number_does_not),
-		with_context(primary_contexts_are_counted),
-		with_context(the_nth_call_fails_once),
-		with_context(some_failures_stay),
-		with_context(calls_are_counted_with_their_time),
-		with_context(a_call_can_be_held_up),
-		with_context(kernels_reach_peers_only_when_allowed),
-		with_context(a_forked_child_has_no_device),
-	};
-
 	setenv("CUDASIM", "memory:512M,devices:2", 1);
-	return cmocka_run_group_tests_name("sim_driver", tests, NULL, NULL);
+	return cm_run_tests(NULL, NULL);
 }

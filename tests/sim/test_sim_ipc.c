@@ -64,12 +64,11 @@ static void ask(const struct request *request)
 		fail_msg("the other process failed at line %d", line);
 }
 
-static void both_processes_see_the_same_bytes(void **state)
+with_context(both_processes_see_the_same_bytes)
 {
 	struct request request = {.expected = 123, .written = 456, .offset = 1000};
 	CUdeviceptr addr;
 
-	(void)state;
 	assert_ok(cuMemAlloc(&addr, 8 * MIB));
 	assert_ok(cuMemsetD32(addr + 4000, 123, 1));
 	assert_ok(cuCtxSynchronize());
@@ -79,13 +78,12 @@ static void both_processes_see_the_same_bytes(void **state)
 	assert_ok(cuMemFree(addr));
 }
 
-static void a_handle_means_the_whole_allocation(void **state)
+with_context(a_handle_means_the_whole_allocation)
 {
 	CUipcMemHandle base;
 	CUipcMemHandle inside;
 	CUdeviceptr addr;
 
-	(void)state;
 	assert_ok(cuMemAlloc(&addr, 4 * MIB));
 	assert_ok(cuIpcGetMemHandle(&base, addr));
 	assert_ok(cuIpcGetMemHandle(&inside, addr + MIB));
@@ -94,13 +92,12 @@ static void a_handle_means_the_whole_allocation(void **state)
 	assert_error(cuIpcGetMemHandle(&base, addr), CUDA_ERROR_INVALID_VALUE);
 }
 
-static void small_allocations_travel_too(void **state)
+with_context(small_allocations_travel_too)
 {
 	struct request request = {.expected = 5, .written = 6};
 	CUdeviceptr first;
 	CUdeviceptr second;
 
-	(void)state;
 	assert_ok(cuMemAlloc(&first, 100));
 	assert_ok(cuMemAlloc(&second, 100));
 	assert_ok(cuMemsetD32(first, 1, 1));
@@ -112,13 +109,12 @@ static void small_allocations_travel_too(void **state)
 	assert_int_equal(*(uint32_t *)second, 6);
 }
 
-static void handles_are_for_others(void **state)
+with_context(handles_are_for_others)
 {
 	CUipcMemHandle handle;
 	CUdeviceptr addr;
 	CUdeviceptr opened;
 
-	(void)state;
 	assert_ok(cuMemAlloc(&addr, MIB));
 	assert_ok(cuIpcGetMemHandle(&handle, addr));
 	assert_error(cuIpcOpenMemHandle(&opened, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
@@ -130,14 +126,8 @@ static void handles_are_for_others(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		with_context(both_processes_see_the_same_bytes),
-		with_context(a_handle_means_the_whole_allocation),
-		with_context(small_allocations_travel_too),
-		with_context(handles_are_for_others),
-	};
 	const pid_t child = start_other(serve, &other);
-	const int failed = cmocka_run_group_tests_name("sim_ipc", tests, NULL, NULL);
+	const int failed = cm_run_tests(NULL, NULL);
 
 	return end_other(child, other) || failed;
 }

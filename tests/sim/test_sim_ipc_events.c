@@ -205,11 +205,10 @@ static void write_and_record(struct scene *scene, uint32_t word)
 	assert_ok(cuEventRecord(scene->event, scene->stream));
 }
 
-static void an_event_without_a_record_is_complete(void **state)
+with_context(an_event_without_a_record_is_complete)
 {
 	struct scene scene;
 
-	(void)state;
 	enter(&scene);
 	hand_over(&scene);
 	assert_ok(ask(QUERY));
@@ -217,12 +216,11 @@ static void an_event_without_a_record_is_complete(void **state)
 	leave(&scene);
 }
 
-static void the_other_process_sees_when_a_record_is_complete(void **state)
+with_context(the_other_process_sees_when_a_record_is_complete)
 {
 	const struct order wait = {.deed = WAIT};
 	struct scene scene;
 
-	(void)state;
 	enter(&scene);
 	hand_over(&scene);
 	write_and_record(&scene, 2);
@@ -235,11 +233,10 @@ static void the_other_process_sees_when_a_record_is_complete(void **state)
 	leave(&scene);
 }
 
-static void a_record_before_the_handle_counts(void **state)
+with_context(a_record_before_the_handle_counts)
 {
 	struct scene scene;
 
-	(void)state;
 	enter(&scene);
 	write_and_record(&scene, 2);
 	hand_over(&scene);
@@ -249,13 +246,12 @@ static void a_record_before_the_handle_counts(void **state)
 	leave(&scene);
 }
 
-static void a_stream_waits_for_the_record_of_the_other_process(void **state)
+with_context(a_stream_waits_for_the_record_of_the_other_process)
 {
 	const struct order fetch_it = {.deed = FETCH};
 	struct answer answer;
 	struct scene scene;
 
-	(void)state;
 	enter(&scene);
 	hand_over(&scene);
 	write_and_record(&scene, 3);
@@ -271,11 +267,10 @@ static void a_stream_waits_for_the_record_of_the_other_process(void **state)
 }
 
 /* A wait is for the record that was the last one when it was called. */
-static void a_later_record_does_not_prolong_a_wait(void **state)
+with_context(a_later_record_does_not_prolong_a_wait)
 {
 	struct scene scene;
 
-	(void)state;
 	enter(&scene);
 	hand_over(&scene);
 	assert_ok(cuEventRecord(scene.event, scene.stream));
@@ -288,13 +283,12 @@ static void a_later_record_does_not_prolong_a_wait(void **state)
 	leave(&scene);
 }
 
-static void either_process_may_record(void **state)
+with_context(either_process_may_record)
 {
 	const struct order record_it = {.deed = RECORD, .word = 7};
 	struct scene scene;
 	uint32_t word = 0;
 
-	(void)state;
 	enter(&scene);
 	hand_over(&scene);
 	write_and_record(&scene, 2);
@@ -311,12 +305,11 @@ static void either_process_may_record(void **state)
 }
 
 /* The event of a context does the same. */
-static void a_record_of_a_context_is_seen(void **state)
+with_context(a_record_of_a_context_is_seen)
 {
 	struct scene scene;
 	CUcontext ctx;
 
-	(void)state;
 	enter(&scene);
 	hand_over(&scene);
 	launch_until_set(&scene);
@@ -328,7 +321,7 @@ static void a_record_of_a_context_is_seen(void **state)
 	leave(&scene);
 }
 
-static void other_events_and_handles_are_refused(void **state)
+with_context(other_events_and_handles_are_refused)
 {
 	struct order order = {.deed = OPEN};
 	CUipcMemHandle memory;
@@ -336,7 +329,6 @@ static void other_events_and_handles_are_refused(void **state)
 	CUevent again;
 	struct scene scene;
 
-	(void)state;
 	enter(&scene);
 	assert_ok(cuEventCreate(&plain, CU_EVENT_DISABLE_TIMING));
 	assert_error(cuIpcGetEventHandle(&order.event, plain), CUDA_ERROR_INVALID_HANDLE);
@@ -359,11 +351,10 @@ static void other_events_and_handles_are_refused(void **state)
 }
 
 /* A row that is used again knows nothing of the event before. */
-static void an_event_after_a_shared_one_starts_afresh(void **state)
+with_context(an_event_after_a_shared_one_starts_afresh)
 {
 	struct scene scene;
 
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		enter(&scene);
 		hand_over(&scene);
@@ -378,19 +369,8 @@ static void an_event_after_a_shared_one_starts_afresh(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		with_context(an_event_without_a_record_is_complete),
-		with_context(the_other_process_sees_when_a_record_is_complete),
-		with_context(a_record_before_the_handle_counts),
-		with_context(a_stream_waits_for_the_record_of_the_other_process),
-		with_context(a_later_record_does_not_prolong_a_wait),
-		with_context(either_process_may_record),
-		with_context(a_record_of_a_context_is_seen),
-		with_context(other_events_and_handles_are_refused),
-		with_context(an_event_after_a_shared_one_starts_afresh),
-	};
 	const pid_t child = start_other(serve, &other);
-	const int failed = cmocka_run_group_tests_name("sim_ipc_events", tests, NULL, NULL);
+	const int failed = cm_run_tests(NULL, NULL);
 
 	return end_other(child, other) || failed;
 }

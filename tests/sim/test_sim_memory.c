@@ -33,11 +33,10 @@ static bool faults(CUdeviceptr addr)
 	return died;
 }
 
-static void impossible_requests_are_refused(void **state)
+with_context(impossible_requests_are_refused)
 {
 	CUdeviceptr addr = 42;
 
-	(void)state;
 	assert_error(cuMemAlloc(&addr, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_error(cuMemAlloc(NULL, 1), CUDA_ERROR_INVALID_VALUE);
 	assert_error(cuMemAlloc(&addr, 3 * GIB), CUDA_ERROR_OUT_OF_MEMORY);
@@ -45,12 +44,11 @@ static void impossible_requests_are_refused(void **state)
 	assert_int_equal(addr, 42);
 }
 
-static void only_live_bases_can_be_freed(void **state)
+with_context(only_live_bases_can_be_freed)
 {
 	CUdeviceptr addr;
 	CUdeviceptr large;
 
-	(void)state;
 	assert_ok(cuMemAlloc(&addr, 1000));
 	assert_ok(cuMemAlloc(&large, 3 * MIB));
 	assert_error(cuMemFree(0), CUDA_ERROR_INVALID_VALUE);
@@ -63,14 +61,13 @@ static void only_live_bases_can_be_freed(void **state)
 	assert_error(cuMemFree(large), CUDA_ERROR_INVALID_VALUE);
 }
 
-static void small_requests_share_chunks_and_large_ones_do_not(void **state)
+with_context(small_requests_share_chunks_and_large_ones_do_not)
 {
 	CUdeviceptr first;
 	CUdeviceptr second;
 	CUdeviceptr large;
 	uint64_t before = cudasim_used_bytes(0);
 
-	(void)state;
 	assert_ok(cuMemAlloc(&first, 1));
 	assert_ok(cuMemAlloc(&second, 513));
 	assert_int_equal(second, first + 512);
@@ -84,14 +81,13 @@ static void small_requests_share_chunks_and_large_ones_do_not(void **state)
 	assert_int_equal(cudasim_used_bytes(0), before);
 }
 
-static void the_whole_card_can_be_had_in_any_order(void **state)
+with_context(the_whole_card_can_be_had_in_any_order)
 {
 	CUdeviceptr chunks[1024];
 	CUdeviceptr all;
 	size_t left;
 	size_t total;
 
-	(void)state;
 	for (unsigned i = 0; i < 1024; i++)
 		assert_ok(cuMemAlloc(&chunks[i], 2 * MIB));
 	assert_error(cuMemAlloc(&all, 1), CUDA_ERROR_OUT_OF_MEMORY);
@@ -104,13 +100,12 @@ static void the_whole_card_can_be_had_in_any_order(void **state)
 	assert_int_equal(total, 2 * GIB);
 }
 
-static void freed_memory_is_gone(void **state)
+with_context(freed_memory_is_gone)
 {
 	CUdeviceptr large;
 	CUdeviceptr small;
 	CUdeviceptr neighbour;
 
-	(void)state;
 	assert_ok(cuMemAlloc(&large, 2 * MIB));
 	assert_ok(cuMemAlloc(&small, 4));
 	assert_ok(cuMemAlloc(&neighbour, 4));
@@ -123,7 +118,7 @@ static void freed_memory_is_gone(void **state)
 	assert_error(cuMemsetD8(small, 0, 1), CUDA_ERROR_INVALID_VALUE);
 }
 
-static void an_address_leads_to_its_allocation(void **state)
+with_context(an_address_leads_to_its_allocation)
 {
 	CUdeviceptr addr;
 	CUdeviceptr base = 0;
@@ -131,7 +126,6 @@ static void an_address_leads_to_its_allocation(void **state)
 	unsigned long long second;
 	size_t bytes = 0;
 
-	(void)state;
 	assert_ok(cuMemAlloc(&addr, 5 * MIB));
 	assert_ok(cuMemGetAddressRange(&base, &bytes, addr + 5 * MIB - 1));
 	assert_int_equal(base, addr);
@@ -145,13 +139,12 @@ static void an_address_leads_to_its_allocation(void **state)
 	assert_int_not_equal(first, second);
 }
 
-static void a_context_takes_its_memory_with_it(void **state)
+with_context(a_context_takes_its_memory_with_it)
 {
 	CUcontext other;
 	CUdeviceptr addr;
 	uint64_t before = cudasim_live_allocations(0);
 
-	(void)state;
 	assert_ok(cuCtxCreate(&other, NULL, 0, 0));
 	assert_ok(cuMemAlloc(&addr, MIB));
 	assert_ok(cuMemAlloc(&addr, 10));
@@ -160,7 +153,7 @@ static void a_context_takes_its_memory_with_it(void **state)
 	assert_error(cuMemFree(addr), CUDA_ERROR_INVALID_VALUE);
 }
 
-static void pinned_memory_is_known_by_kind_and_flags(void **state)
+with_context(pinned_memory_is_known_by_kind_and_flags)
 {
 	char pageable[16];
 	unsigned type = 0;
@@ -168,7 +161,6 @@ static void pinned_memory_is_known_by_kind_and_flags(void **state)
 	CUdeviceptr device;
 	void *host;
 
-	(void)state;
 	assert_error(cuMemHostAlloc(&host, 16, 64), CUDA_ERROR_INVALID_VALUE);
 	assert_ok(cuMemHostAlloc(&host, 100000, CU_MEMHOSTALLOC_PORTABLE));
 	memset(host, 1, 100000);
@@ -187,11 +179,10 @@ static void pinned_memory_is_known_by_kind_and_flags(void **state)
 	assert_error(cuMemFreeHost(host), CUDA_ERROR_INVALID_VALUE);
 }
 
-static void registering_is_exact(void **state)
+with_context(registering_is_exact)
 {
 	char *pages = malloc(8192);
 
-	(void)state;
 	assert_non_null(pages);
 	assert_ok(cuMemHostRegister(pages, 4096, 0));
 	assert_error(cuMemHostRegister(pages + 100, 10, 0),
@@ -204,7 +195,7 @@ static void registering_is_exact(void **state)
 	free(pages);
 }
 
-static void arrays_hold_what_is_copied_into_them(void **state)
+with_context(arrays_hold_what_is_copied_into_them)
 {
 	const CUDA_ARRAY_DESCRIPTOR shape = {
 		.Width = 4, .Height = 3, .Format = CU_AD_FORMAT_UNSIGNED_INT32, .NumChannels = 1};
@@ -223,7 +214,6 @@ static void arrays_hold_what_is_copied_into_them(void **state)
 	CUarray array;
 	uint64_t before = cudasim_live_allocations(0);
 
-	(void)state;
 	for (unsigned i = 0; i < 12; i++)
 		in[i / 4][i % 4] = i;
 	assert_ok(cuArrayCreate(&array, &shape));
@@ -243,14 +233,13 @@ static void arrays_hold_what_is_copied_into_them(void **state)
 	assert_int_equal(cudasim_live_allocations(0), before);
 }
 
-static void stream_ordered_memory_goes_when_its_turn_comes(void **state)
+with_context(stream_ordered_memory_goes_when_its_turn_comes)
 {
 	CUfunction kernel = load_kernel("cudasim-module\nkernel k\n time 50us\nend\n", "k");
 	CUdeviceptr addr;
 	CUstream stream;
 	uint64_t before = cudasim_live_allocations(0);
 
-	(void)state;
 	assert_ok(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	assert_ok(cuMemAllocAsync(&addr, MIB, stream));
 	launch(kernel, stream, NULL);
@@ -279,7 +268,7 @@ static void must_hold(const char *made_by, CUdeviceptr addr, uint64_t bytes, int
 	fail_msg("nothing of %s at %#llx is held", made_by, (unsigned long long)addr);
 }
 
-static void what_is_held_is_told(void **state)
+with_context(what_is_held_is_told)
 {
 	const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 					  .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
@@ -288,7 +277,6 @@ static void what_is_held_is_told(void **state)
 	CUdeviceptr first, second;
 	void *host;
 
-	(void)state;
 	assert_ok(cuMemAlloc(&first, 3 * MIB));
 	assert_ok(cuMemAlloc(&second, 100));
 	assert_ok(cuMemAllocHost(&host, MIB));
@@ -311,21 +299,6 @@ static void what_is_held_is_told(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		with_context(impossible_requests_are_refused),
-		with_context(only_live_bases_can_be_freed),
-		with_context(small_requests_share_chunks_and_large_ones_do_not),
-		with_context(the_whole_card_can_be_had_in_any_order),
-		with_context(freed_memory_is_gone),
-		with_context(an_address_leads_to_its_allocation),
-		with_context(a_context_takes_its_memory_with_it),
-		with_context(pinned_memory_is_known_by_kind_and_flags),
-		with_context(registering_is_exact),
-		with_context(arrays_hold_what_is_copied_into_them),
-		with_context(stream_ordered_memory_goes_when_its_turn_comes),
-		with_context(what_is_held_is_told),
-	};
-
 	setenv("CUDASIM", "memory:2G", 1);
-	return cmocka_run_group_tests_name("sim_memory", tests, NULL, NULL);
+	return cm_run_tests(NULL, NULL);
 }

@@ -47,7 +47,7 @@ static CUgraphExec make_branches(const struct scene *scene)
 	return instantiate(graph);
 }
 
-static void launch_in_a_stream_is_ordered(void **state)
+in_scene(launch_in_a_stream_is_ordered)
 {
 	struct scene *scene = *state;
 	CUgraphExec exec = make_branches(scene);
@@ -59,7 +59,7 @@ static void launch_in_a_stream_is_ordered(void **state)
 	expect_found(0);
 }
 
-static void launch_comes_after_its_stream(void **state)
+in_scene(launch_comes_after_its_stream)
 {
 	struct scene *scene = *state;
 	CUgraphExec exec = make_branches(scene);
@@ -70,7 +70,7 @@ static void launch_comes_after_its_stream(void **state)
 	expect_found(0);
 }
 
-static void launch_does_not_come_after_other_streams(void **state)
+in_scene(launch_does_not_come_after_other_streams)
 {
 	struct scene *scene = *state;
 	CUgraphExec exec = make_branches(scene);
@@ -81,7 +81,7 @@ static void launch_does_not_come_after_other_streams(void **state)
 	expect_found(1);
 }
 
-static void work_does_not_come_after_launches_elsewhere(void **state)
+in_scene(work_does_not_come_after_launches_elsewhere)
 {
 	struct scene *scene = *state;
 	CUgraphExec exec = make_branches(scene);
@@ -92,7 +92,7 @@ static void work_does_not_come_after_launches_elsewhere(void **state)
 	expect_found(1);
 }
 
-static void event_has_all_branches(void **state)
+in_scene(event_has_all_branches)
 {
 	struct scene *scene = *state;
 	CUgraphExec exec = make_branches(scene);
@@ -108,7 +108,7 @@ static void event_has_all_branches(void **state)
 	expect_found(0);
 }
 
-static void launches_of_one_executable_are_ordered(void **state)
+in_scene(launches_of_one_executable_are_ordered)
 {
 	struct scene *scene = *state;
 	CUgraphExec exec = make_branches(scene);
@@ -120,7 +120,7 @@ static void launches_of_one_executable_are_ordered(void **state)
 	expect_found(0);
 }
 
-static void launches_of_two_executables_are_not(void **state)
+in_scene(launches_of_two_executables_are_not)
 {
 	struct scene *scene = *state;
 
@@ -144,7 +144,7 @@ static CUgraphExec make_recording(const struct scene *scene, bool after_touch)
 	return instantiate(graph);
 }
 
-static void event_node_has_what_is_before_it(void **state)
+in_scene(event_node_has_what_is_before_it)
 {
 	struct scene *scene = *state;
 
@@ -155,7 +155,7 @@ static void event_node_has_what_is_before_it(void **state)
 	expect_found(0);
 }
 
-static void event_node_has_no_other_branch(void **state)
+in_scene(event_node_has_no_other_branch)
 {
 	struct scene *scene = *state;
 
@@ -167,7 +167,7 @@ static void event_node_has_no_other_branch(void **state)
 }
 
 /* Two nodes after one: the event is recorded behind the second, which is not after the first. */
-static void event_node_has_no_sibling(void **state)
+in_scene(event_node_has_no_sibling)
 {
 	struct scene *scene = *state;
 	CUdeviceptr behind = scene->block + 2 * BLOCK;
@@ -200,7 +200,7 @@ static CUgraphExec make_waiting(const struct scene *scene, bool before_touch)
 	return instantiate(graph);
 }
 
-static void wait_node_orders_what_is_after_it(void **state)
+in_scene(wait_node_orders_what_is_after_it)
 {
 	struct scene *scene = *state;
 
@@ -211,7 +211,7 @@ static void wait_node_orders_what_is_after_it(void **state)
 	expect_found(0);
 }
 
-static void wait_node_orders_no_other_branch(void **state)
+in_scene(wait_node_orders_no_other_branch)
 {
 	struct scene *scene = *state;
 
@@ -223,7 +223,7 @@ static void wait_node_orders_no_other_branch(void **state)
 }
 
 /* Captured work is none until it is launched. */
-static void capture_is_not_work(void **state)
+in_scene(capture_is_not_work)
 {
 	struct scene *scene = *state;
 	CUgraph graph;
@@ -239,7 +239,7 @@ static void capture_is_not_work(void **state)
 }
 
 /* Memory of a graph that is gone stays until its launch has ended. */
-static void memory_of_a_graph_outlives_its_launch(void **state)
+in_scene(memory_of_a_graph_outlives_its_launch)
 {
 	struct scene *scene = *state;
 	CUDA_MEM_ALLOC_NODE_PARAMS params = {.bytesize = 4 * MIB};
@@ -270,7 +270,7 @@ static void memory_of_a_graph_outlives_its_launch(void **state)
 }
 
 /* A barrier holds launches, too. */
-static void barrier_holds_graphs(void **state)
+in_scene(barrier_holds_graphs)
 {
 	struct scene *scene = *state;
 	CUgraphExec exec = make_branches(scene);
@@ -284,25 +284,7 @@ static void barrier_holds_graphs(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		in_scene(launch_in_a_stream_is_ordered),
-		in_scene(launch_comes_after_its_stream),
-		in_scene(launch_does_not_come_after_other_streams),
-		in_scene(work_does_not_come_after_launches_elsewhere),
-		in_scene(event_has_all_branches),
-		in_scene(launches_of_one_executable_are_ordered),
-		in_scene(launches_of_two_executables_are_not),
-		in_scene(event_node_has_what_is_before_it),
-		in_scene(event_node_has_no_other_branch),
-		in_scene(event_node_has_no_sibling),
-		in_scene(wait_node_orders_what_is_after_it),
-		in_scene(wait_node_orders_no_other_branch),
-		in_scene(capture_is_not_work),
-		in_scene(memory_of_a_graph_outlives_its_launch),
-		in_scene(barrier_holds_graphs),
-	};
-
 	if (cuInit(0))
 		return 1;
-	return cmocka_run_group_tests_name("sim_order_graphs", tests, NULL, NULL);
+	return cm_run_tests(NULL, NULL);
 }

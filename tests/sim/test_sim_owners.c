@@ -7,7 +7,7 @@
 
 #include "tests/sim/checker_scene.h"
 
-static void reading_counts_as_writing(void **state)
+in_scene(reading_counts_as_writing)
 {
 	struct scene *scene = *state;
 
@@ -18,7 +18,7 @@ static void reading_counts_as_writing(void **state)
 	expect_found(1);
 }
 
-static void owner_may_race_with_itself(void **state)
+in_scene(owner_may_race_with_itself)
 {
 	struct scene *scene = *state;
 
@@ -27,7 +27,7 @@ static void owner_may_race_with_itself(void **state)
 	expect_found(0);
 }
 
-static void piece_of_a_block_inherits(void **state)
+in_scene(piece_of_a_block_inherits)
 {
 	struct scene *scene = *state;
 	CUdeviceptr behind = scene->block + BLOCK / 2;
@@ -45,7 +45,7 @@ static void piece_of_a_block_inherits(void **state)
 	expect_found(0);
 }
 
-static void merged_block_inherits_from_all(void **state)
+in_scene(merged_block_inherits_from_all)
 {
 	struct scene *scene = *state;
 
@@ -58,7 +58,7 @@ static void merged_block_inherits_from_all(void **state)
 	expect_found(2);
 }
 
-static void idle_owner_passes_on(void **state)
+in_scene(idle_owner_passes_on)
 {
 	struct scene *scene = *state;
 
@@ -71,7 +71,7 @@ static void idle_owner_passes_on(void **state)
 	expect_found(1);
 }
 
-static void two_owners_at_a_time(void **state)
+in_scene(two_owners_at_a_time)
 {
 	struct scene *scene = *state;
 	char text[4096];
@@ -82,7 +82,7 @@ static void two_owners_at_a_time(void **state)
 	assert_non_null(strstr(text, "has an owner"));
 }
 
-static void give_back_with_an_owner(void **state)
+in_scene(give_back_with_an_owner)
 {
 	struct scene *scene = *state;
 	char text[4096];
@@ -95,7 +95,7 @@ static void give_back_with_an_owner(void **state)
 	assert_non_null(strstr(text, "given back to the driver"));
 }
 
-static void failed_free_leaves_the_owner(void **state)
+in_scene(failed_free_leaves_the_owner)
 {
 	struct scene *scene = *state;
 
@@ -109,7 +109,7 @@ static void failed_free_leaves_the_owner(void **state)
 	expect_found(0);
 }
 
-static void use_after_the_free_is_the_programs_affair(void **state)
+in_scene(use_after_the_free_is_the_programs_affair)
 {
 	struct scene *scene = *state;
 	struct cudasim_checked before;
@@ -124,7 +124,7 @@ static void use_after_the_free_is_the_programs_affair(void **state)
 }
 
 /* What an allocator keeps in stock belongs to nobody. */
-static void allocators_stock_has_no_owner(void **state)
+in_scene(allocators_stock_has_no_owner)
 {
 	struct scene *scene = *state;
 	struct cudasim_checked before;
@@ -177,13 +177,13 @@ static void unmap_under_work(struct scene *scene, bool told)
 	assert_ok(cuMemAddressFree(addr, page));
 }
 
-static void pages_go_when_all_is_over(void **state)
+in_scene(pages_go_when_all_is_over)
 {
 	unmap_under_work(*state, true);
 	expect_found(0);
 }
 
-static void pages_do_not_go_before(void **state)
+in_scene(pages_do_not_go_before)
 {
 	unmap_under_work(*state, false);
 	expect_found(1);
@@ -191,7 +191,7 @@ static void pages_do_not_go_before(void **state)
 
 /* The driver's own allocations, which need nobody to tell of them. */
 
-static void driver_reuses_after_its_free(void **state)
+in_scene(driver_reuses_after_its_free)
 {
 	struct scene *scene = *state;
 	CUdeviceptr addr = 0;
@@ -224,12 +224,12 @@ static void stream_ordered_free_knows_its_stream(void **state, bool same, unsign
 	expect_found(n);
 }
 
-static void memory_freed_in_its_stream_is_free(void **state)
+in_scene(memory_freed_in_its_stream_is_free)
 {
 	stream_ordered_free_knows_its_stream(state, true, 0);
 }
 
-static void memory_freed_in_another_stream_is_not(void **state)
+in_scene(memory_freed_in_another_stream_is_not)
 {
 	stream_ordered_free_knows_its_stream(state, false, 1);
 }
@@ -243,7 +243,7 @@ static void *synchronize_and_let_end_here(void *data)
 
 /* The free takes effect while a thread lets time pass: what that one knows has nothing to do with
  * it. */
-static void free_in_a_stream_knows_no_thread(void **state)
+in_scene(free_in_a_stream_knows_no_thread)
 {
 	struct scene *scene = *state;
 	CUdeviceptr addr;
@@ -260,7 +260,7 @@ static void free_in_a_stream_knows_no_thread(void **state)
 	expect_found(1);
 }
 
-static void new_context_may_have_old_memory(void **state)
+in_scene(new_context_may_have_old_memory)
 {
 	struct scene *scene = *state;
 	struct second second = make_second();
@@ -279,27 +279,7 @@ static void new_context_may_have_old_memory(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		in_scene(reading_counts_as_writing),
-		in_scene(owner_may_race_with_itself),
-		in_scene(piece_of_a_block_inherits),
-		in_scene(merged_block_inherits_from_all),
-		in_scene(idle_owner_passes_on),
-		in_scene(two_owners_at_a_time),
-		in_scene(give_back_with_an_owner),
-		in_scene(failed_free_leaves_the_owner),
-		in_scene(use_after_the_free_is_the_programs_affair),
-		in_scene(allocators_stock_has_no_owner),
-		in_scene(pages_go_when_all_is_over),
-		in_scene(pages_do_not_go_before),
-		in_scene(driver_reuses_after_its_free),
-		in_scene(memory_freed_in_its_stream_is_free),
-		in_scene(memory_freed_in_another_stream_is_not),
-		in_scene(free_in_a_stream_knows_no_thread),
-		in_scene(new_context_may_have_old_memory),
-	};
-
 	if (cuInit(0))
 		return 1;
-	return cmocka_run_group_tests_name("sim_owners", tests, NULL, NULL);
+	return cm_run_tests(NULL, NULL);
 }

@@ -77,9 +77,8 @@ static int an_old_driver(void)
 	return 0;
 }
 
-static void old_drivers_lack_new_functions(void **state)
+CM_TEST(old_drivers_lack_new_functions)
 {
-	(void)state;
 	run("version:12040", an_old_driver);
 }
 
@@ -90,9 +89,8 @@ static int an_empty_machine(void)
 	return 0;
 }
 
-static void a_machine_may_have_no_device(void **state)
+CM_TEST(a_machine_may_have_no_device)
 {
-	(void)state;
 	run("devices:0", an_empty_machine);
 }
 
@@ -107,9 +105,8 @@ static int a_planned_failure(void)
 	return 0;
 }
 
-static void failures_can_be_planned(void **state)
+CM_TEST(failures_can_be_planned)
 {
-	(void)state;
 	run("fail:cuMemAlloc@2=999", a_planned_failure);
 	run("failall:5=999", a_planned_failure);
 }
@@ -131,9 +128,8 @@ static int a_failure_after_another(void)
 	return 0;
 }
 
-static void failures_can_follow_each_other(void **state)
+CM_TEST(failures_can_follow_each_other)
 {
-	(void)state;
 	run("fail:cuMemAlloc@2=999,then:cuMemFree@2=800", a_failure_after_another);
 }
 
@@ -214,16 +210,14 @@ static int a_fork_beside_a_copy(void)
 	return 0;
 }
 
-static void a_child_does_no_work_of_its_parent(void **state)
+CM_TEST(a_child_does_no_work_of_its_parent)
 {
-	(void)state;
 	run("cuMemAlloc:1s", a_fork_beside_a_copy);
 	run("time:real,copy:1us", a_fork_beside_a_copy);
 }
 
-static void time_can_be_real(void **state)
+CM_TEST(time_can_be_real)
 {
-	(void)state;
 	run("time:real,cuMemAlloc:2ms", real_latency);
 	run("time:real,kernel:20ms", real_work);
 	run("time:real,copy:20ms", a_function_by_itself);
@@ -243,9 +237,8 @@ static int virtual_latency(void)
 	return 0;
 }
 
-static void virtual_time_costs_none(void **state)
+CM_TEST(virtual_time_costs_none)
 {
-	(void)state;
 	run("latency:1us,cuMemAlloc:3600s", virtual_latency);
 }
 
@@ -273,9 +266,8 @@ static int wrong_words(void)
 	return 0;
 }
 
-static void wrong_words_change_nothing(void **state)
+CM_TEST(wrong_words_change_nothing)
 {
-	(void)state;
 	run("", wrong_words);
 }
 
@@ -307,9 +299,8 @@ static int a_huge_card(void)
 	return 0;
 }
 
-static void a_card_may_be_larger_than_the_machine(void **state)
+CM_TEST(a_card_may_be_larger_than_the_machine)
 {
-	(void)state;
 	run("memory:80G", a_large_card);
 	run("memory:512G", a_huge_card);
 	run("memory:1536G", a_huge_card);
@@ -339,12 +330,11 @@ static int an_early_reuse(void)
 }
 
 /* Also where the program would not have it so. */
-static void checker_stops_or_records(void **state)
+CM_TEST(checker_stops_or_records)
 {
 	int status = 0;
 	pid_t child;
 
-	(void)state;
 	run("check:record,frames:0", an_early_reuse);
 	setenv("CUDASIM", "check:stop", 1);
 	child = fork();
@@ -398,12 +388,11 @@ static int open_shared(char path[PATH_BYTES])
 	return fd;
 }
 
-static void calls_after_the_end_are_told_so(void **state)
+CM_TEST(calls_after_the_end_are_told_so)
 {
 	char path[PATH_BYTES], line[64] = "";
 	int fd = open_shared(path);
 
-	(void)state;
 	dead_path = path;
 	run("", an_exit);
 	assert_true(find_line(path, "", line, sizeof(line)));
@@ -424,12 +413,11 @@ static int some_calls(void)
 	return 0;
 }
 
-static void a_report_is_left_behind(void **state)
+CM_TEST(a_report_is_left_behind)
 {
 	char path[PATH_BYTES], line[128];
 	int fd = open_shared(path);
 
-	(void)state;
 	setenv("CUDASIM_REPORT", path, 1);
 	run("cuMemAlloc:2us", some_calls);
 	unsetenv("CUDASIM_REPORT");
@@ -477,36 +465,14 @@ static int a_shared_card(void)
 	return 0;
 }
 
-static void processes_can_share_a_card(void **state)
+CM_TEST(processes_can_share_a_card)
 {
 	char path[] = "sim_card_XXXXXX", plan[64];
 	int fd = mkstemp(path);
 
-	(void)state;
 	assert_true(fd >= 0);
 	close(fd);
 	(void)snprintf(plan, sizeof(plan), "memory:64M,card:%s", path);
 	run(plan, a_shared_card);
 	unlink(path);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(old_drivers_lack_new_functions),
-		cmocka_unit_test(a_machine_may_have_no_device),
-		cmocka_unit_test(failures_can_be_planned),
-		cmocka_unit_test(failures_can_follow_each_other),
-		cmocka_unit_test(time_can_be_real),
-		cmocka_unit_test(virtual_time_costs_none),
-		cmocka_unit_test(a_child_does_no_work_of_its_parent),
-		cmocka_unit_test(wrong_words_change_nothing),
-		cmocka_unit_test(a_card_may_be_larger_than_the_machine),
-		cmocka_unit_test(checker_stops_or_records),
-		cmocka_unit_test(processes_can_share_a_card),
-		cmocka_unit_test(calls_after_the_end_are_told_so),
-		cmocka_unit_test(a_report_is_left_behind),
-	};
-
-	return cmocka_run_group_tests_name("sim_plan", tests, NULL, NULL);
 }

@@ -332,12 +332,11 @@ static void begin(struct program *program, uint64_t number)
 	assert_ok(cuMemAlloc(&program->base, CELLS * CELL));
 }
 
-static void twin_agrees(void **state)
+CM_TEST(twin_agrees)
 {
 	struct program *program = calloc(1, sizeof(*program));
 	uint64_t found = cudasim_violations();
 
-	(void)state;
 	assert_non_null(program);
 	for (uint64_t number = 1; number <= PROGRAMS; number++) {
 		/* The last line on stdout names the program that fails. */
@@ -355,9 +354,7 @@ static void twin_agrees(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(twin_agrees)};
-
 	if (cuInit(0))
 		return 1;
-	return cmocka_run_group_tests_name("sim_reach", tests, NULL, NULL);
+	return cm_run_tests(NULL, NULL);
 }

@@ -18,13 +18,12 @@ static int forget_error(void **state)
 	return 0;
 }
 
-#define runtime_test(test) cmocka_unit_test_setup(test, forget_error)
+#define runtime_test(test) CM_TEST_WITH(test, forget_error, NULL)
 
-static void binding_comes_with_the_first_call(void **state)
+CM_TEST(binding_comes_with_the_first_call)
 {
 	int version = 0;
 
-	(void)state;
 	assert_int_equal(cudasim_calls(NULL), 0);
 	assert_runs(cudaRuntimeGetVersion(&version));
 	assert_int_equal(version, CUDART_VERSION);
@@ -39,7 +38,7 @@ static void binding_comes_with_the_first_call(void **state)
 	assert_int_equal(cudasim_calls("cuDevicePrimaryCtxRetain"), 1);
 }
 
-static void nothing_of_no_size_is_a_null_pointer(void **state)
+runtime_test(nothing_of_no_size_is_a_null_pointer)
 {
 	uint64_t before = cudasim_calls("cuMemAlloc_v2");
 	void *pointer = state;
@@ -54,11 +53,10 @@ static void nothing_of_no_size_is_a_null_pointer(void **state)
 	assert_runs(cudaFreeHost(pointer));
 }
 
-static void the_last_error_stays_until_it_is_read(void **state)
+runtime_test(the_last_error_stays_until_it_is_read)
 {
 	void *pointer;
 
-	(void)state;
 	assert_fails(cudaMalloc(&pointer, (size_t)1 << 50), cudaErrorMemoryAllocation);
 	assert_runs(cudaMalloc(&pointer, 64));
 	assert_fails(cudaPeekAtLastError(), cudaErrorMemoryAllocation);
@@ -75,7 +73,7 @@ static void *read_last_error(void *unused)
 	return (void *)(uintptr_t)cudaGetLastError();
 }
 
-static void each_thread_has_a_last_error_of_its_own(void **state)
+runtime_test(each_thread_has_a_last_error_of_its_own)
 {
 	pthread_t thread;
 	void *seen = state;
@@ -87,11 +85,10 @@ static void each_thread_has_a_last_error_of_its_own(void **state)
 	assert_fails(cudaGetLastError(), cudaErrorInvalidValue);
 }
 
-static void driver_errors_arrive_as_they_are(void **state)
+runtime_test(driver_errors_arrive_as_they_are)
 {
 	void *pointer;
 
-	(void)state;
 	assert_int_equal(cudasim_fail("cuMemAlloc", 1, CUDA_ERROR_ECC_UNCORRECTABLE), 0);
 	assert_fails(cudaMalloc(&pointer, 1), cudaErrorECCUncorrectable);
 	/* And stays: that one breaks the context. */
@@ -101,14 +98,13 @@ static void driver_errors_arrive_as_they_are(void **state)
 	assert_runs(cudaFree(pointer));
 }
 
-static void devices_are_chosen_by_thread(void **state)
+runtime_test(devices_are_chosen_by_thread)
 {
 	struct cudaDeviceProp properties;
 	struct cudaPointerAttributes attributes;
 	void *pointer;
 	int device = -1;
 
-	(void)state;
 	assert_runs(cudaSetDevice(1));
 	assert_runs(cudaGetDevice(&device));
 	assert_int_equal(device, 1);
@@ -128,7 +124,7 @@ static void devices_are_chosen_by_thread(void **state)
 	assert_int_equal(attributes.type, cudaMemoryTypeUnregistered);
 }
 
-static void copies_move_bytes(void **state)
+runtime_test(copies_move_bytes)
 {
 	char text[] = "through the device";
 	char back[sizeof(text)] = "";
@@ -136,7 +132,6 @@ static void copies_move_bytes(void **state)
 	char *host;
 	cudaStream_t stream;
 
-	(void)state;
 	assert_runs(cudaStreamCreate(&stream));
 	assert_runs(cudaMalloc((void **)&device, 2 * sizeof(text)));
 	assert_runs(cudaHostAlloc((void **)&host, sizeof(text), cudaHostAllocPortable));
@@ -157,12 +152,11 @@ static void copies_move_bytes(void **state)
 	assert_runs(cudaStreamDestroy(stream));
 }
 
-static void a_reset_begins_anew(void **state)
+runtime_test(a_reset_begins_anew)
 {
 	void *pointer;
 	void *again;
 
-	(void)state;
 	assert_runs(cudaMalloc(&pointer, MIB));
 	assert_runs(cudaDeviceReset());
 	assert_int_equal(cudasim_live_allocations(0), 0);
@@ -171,13 +165,12 @@ static void a_reset_begins_anew(void **state)
 	assert_runs(cudaDeviceSynchronize());
 }
 
-static void a_context_of_the_programs_own_is_used(void **state)
+runtime_test(a_context_of_the_programs_own_is_used)
 {
 	CUcontext ctx;
 	CUcontext owner = NULL;
 	void *pointer;
 
-	(void)state;
 	assert_ok(cuCtxCreate(&ctx, NULL, 0, 1));
 	assert_runs(cudaMalloc(&pointer, 64));
 	assert_ok(
@@ -186,7 +179,7 @@ static void a_context_of_the_programs_own_is_used(void **state)
 	assert_ok(cuCtxDestroy(ctx));
 }
 
-static void captures_and_graphs_work(void **state)
+runtime_test(captures_and_graphs_work)
 {
 	cudaStream_t stream;
 	cudaGraph_t graph;
@@ -194,7 +187,6 @@ static void captures_and_graphs_work(void **state)
 	void *pointer;
 	void *refused;
 
-	(void)state;
 	assert_runs(cudaMalloc(&pointer, 16));
 	assert_runs(cudaMemset(pointer, 0, 16));
 	assert_runs(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -212,7 +204,7 @@ static void captures_and_graphs_work(void **state)
 }
 
 /* Programs that are linked with all that a runtime has start, and are told when they call it. */
-static void what_the_device_has_not_says_so(void **state)
+runtime_test(what_the_device_has_not_says_so)
 {
 	static const char *const names[] = {
 #define CALL(name, need, params, args) #name,
@@ -221,7 +213,6 @@ static void what_the_device_has_not_says_so(void **state)
 	};
 	cudaTextureObject_t texture = 5;
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!dlsym(RTLD_DEFAULT, names[i]))
 			fail_msg("%s", names[i]);
@@ -230,7 +221,7 @@ static void what_the_device_has_not_says_so(void **state)
 	assert_int_equal(cudaGetLastError(), cudaErrorNotSupported);
 }
 
-static void arrays_are_copied_in_streams(void **state)
+runtime_test(arrays_are_copied_in_streams)
 {
 	const struct cudaChannelFormatDesc bytes = {8, 0, 0, 0, cudaChannelFormatKindUnsigned};
 	struct cudaChannelFormatDesc desc;
@@ -239,7 +230,6 @@ static void arrays_are_copied_in_streams(void **state)
 	cudaStream_t stream;
 	cudaArray_t array;
 
-	(void)state;
 	assert_runs(cudaMallocArray(&array, &bytes, 16, 4, 0));
 	assert_runs(cudaGetChannelDesc(&desc, array));
 	assert_int_equal(desc.x, 8);
@@ -255,7 +245,7 @@ static void arrays_are_copied_in_streams(void **state)
 	assert_runs(cudaFreeArray(array));
 }
 
-static void a_capture_goes_on_behind_what_it_is_told(void **state)
+runtime_test(a_capture_goes_on_behind_what_it_is_told)
 {
 	enum cudaStreamCaptureStatus status;
 	cudaGraphNode_t before;
@@ -266,7 +256,6 @@ static void a_capture_goes_on_behind_what_it_is_told(void **state)
 	size_t count = 2;
 	void *pointer;
 
-	(void)state;
 	assert_runs(cudaMalloc(&pointer, 1));
 	assert_runs(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 	assert_runs(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
@@ -288,9 +277,8 @@ static void a_capture_goes_on_behind_what_it_is_told(void **state)
 	assert_runs(cudaFree(pointer));
 }
 
-static void errors_have_names(void **state)
+runtime_test(errors_have_names)
 {
-	(void)state;
 	assert_string_equal(cudaGetErrorName(cudaErrorMemoryAllocation),
 			    "cudaErrorMemoryAllocation");
 	assert_string_equal(cudaGetErrorString(cudaErrorMemoryAllocation), "out of memory");
@@ -299,23 +287,6 @@ static void errors_have_names(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(binding_comes_with_the_first_call),
-		runtime_test(nothing_of_no_size_is_a_null_pointer),
-		runtime_test(the_last_error_stays_until_it_is_read),
-		runtime_test(each_thread_has_a_last_error_of_its_own),
-		runtime_test(driver_errors_arrive_as_they_are),
-		runtime_test(devices_are_chosen_by_thread),
-		runtime_test(copies_move_bytes),
-		runtime_test(a_reset_begins_anew),
-		runtime_test(a_context_of_the_programs_own_is_used),
-		runtime_test(captures_and_graphs_work),
-		runtime_test(what_the_device_has_not_says_so),
-		runtime_test(arrays_are_copied_in_streams),
-		runtime_test(a_capture_goes_on_behind_what_it_is_told),
-		runtime_test(errors_have_names),
-	};
-
 	setenv("CUDASIM", "memory:1G,devices:2", 1);
-	return cmocka_run_group_tests_name("sim_runtime", tests, NULL, NULL);
+	return cm_run_tests(NULL, NULL);
 }

@@ -24,13 +24,12 @@ static const char KERNELS[] = "cudasim-module\n"
 			      "end\n"
 			      "global counter 8\n";
 
-static void work_takes_its_planned_time(void **state)
+with_context(work_takes_its_planned_time)
 {
 	CUfunction work = load_kernel(KERNELS, "work");
 	CUstream stream;
 	uint64_t begin;
 
-	(void)state;
 	assert_ok(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
 	begin = cudasim_now();
 	launch(work, stream, NULL);
@@ -63,22 +62,20 @@ static uint64_t time_two(bool own_first, unsigned first_flags, unsigned second_f
 	return cudasim_now() - begin;
 }
 
-static void streams_overlap_but_for_the_legacy_one(void **state)
+with_context(streams_overlap_but_for_the_legacy_one)
 {
-	(void)state;
 	assert_int_equal(time_two(true, 0, 0), 50 * US);
 	assert_int_equal(time_two(true, CU_STREAM_NON_BLOCKING, 0), 50 * US);
 	assert_int_equal(time_two(false, 0, 0), 100 * US);
 	assert_int_equal(time_two(false, 0, CU_STREAM_NON_BLOCKING), 50 * US);
 }
 
-static void the_legacy_stream_waits_for_the_blocking_ones(void **state)
+with_context(the_legacy_stream_waits_for_the_blocking_ones)
 {
 	CUfunction work = load_kernel(KERNELS, "work");
 	CUstream stream;
 	uint64_t begin;
 
-	(void)state;
 	assert_ok(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
 	begin = cudasim_now();
 	launch(work, stream, NULL);
@@ -87,7 +84,7 @@ static void the_legacy_stream_waits_for_the_blocking_ones(void **state)
 	assert_int_equal(cudasim_now() - begin, 100 * US);
 }
 
-static void events_order_streams(void **state)
+with_context(events_order_streams)
 {
 	CUfunction work = load_kernel(KERNELS, "work");
 	CUstream streams[2];
@@ -95,7 +92,6 @@ static void events_order_streams(void **state)
 	CUevent end;
 	float ms = -1;
 
-	(void)state;
 	for (unsigned i = 0; i < 2; i++)
 		assert_ok(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
 	assert_ok(cuEventCreate(&begin, CU_EVENT_DEFAULT));
@@ -116,7 +112,7 @@ static void events_order_streams(void **state)
 	assert_error(cuEventQuery(end), CUDA_ERROR_INVALID_HANDLE);
 }
 
-static void a_context_event_captures_every_stream(void **state)
+with_context(a_context_event_captures_every_stream)
 {
 	CUfunction work = load_kernel(KERNELS, "work");
 	CUstream streams[2];
@@ -137,7 +133,7 @@ static void a_context_event_captures_every_stream(void **state)
 	assert_ok(cuEventQuery(event));
 }
 
-static void a_barrier_orders_all_future_work(void **state)
+with_context(a_barrier_orders_all_future_work)
 {
 	CUfunction work = load_kernel(KERNELS, "work");
 	CUstream before;
@@ -157,7 +153,7 @@ static void a_barrier_orders_all_future_work(void **state)
 	assert_int_equal(cudasim_now() - begin, 100 * US);
 }
 
-static void events_belong_to_contexts(void **state)
+with_context(events_belong_to_contexts)
 {
 	CUcontext other;
 	CUevent event;
@@ -172,14 +168,13 @@ static void events_belong_to_contexts(void **state)
 	assert_error(cuCtxRecordEvent(other, event), CUDA_ERROR_INVALID_CONTEXT);
 }
 
-static void freeing_waits_for_the_device(void **state)
+with_context(freeing_waits_for_the_device)
 {
 	CUfunction work = load_kernel(KERNELS, "work");
 	CUdeviceptr addr;
 	CUstream stream;
 	uint64_t begin;
 
-	(void)state;
 	assert_ok(cuMemAlloc(&addr, MIB));
 	assert_ok(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	begin = cudasim_now();
@@ -188,7 +183,7 @@ static void freeing_waits_for_the_device(void **state)
 	assert_int_equal(cudasim_now() - begin, 50 * US);
 }
 
-static void kernels_and_copies_compute_right_answers(void **state)
+with_context(kernels_and_copies_compute_right_answers)
 {
 	CUfunction fill = load_kernel(KERNELS, "fill");
 	CUfunction add = load_kernel(KERNELS, "add");
@@ -202,7 +197,6 @@ static void kernels_and_copies_compute_right_answers(void **state)
 	void *fill_params[] = {&a, &bits, &count};
 	void *add_params[] = {&b, &a, &b, &count};
 
-	(void)state;
 	memcpy(&bits, &one, sizeof(bits));
 	for (unsigned i = 0; i < 1000; i++)
 		ones[i] = 2.0f;
@@ -218,7 +212,7 @@ static void kernels_and_copies_compute_right_answers(void **state)
 		assert_true(sums[i] == 3.0f);
 }
 
-static void effects_come_in_the_order_of_time(void **state)
+with_context(effects_come_in_the_order_of_time)
 {
 	CUfunction fill = load_kernel(KERNELS, "fill");
 	uint64_t count = 1;
@@ -228,7 +222,6 @@ static void effects_come_in_the_order_of_time(void **state)
 	uint32_t *host;
 	CUstream stream;
 
-	(void)state;
 	assert_ok(cuMemHostAlloc((void **)&host, 4, 0));
 	*host = 1;
 	assert_ok(cuMemAlloc(&addr, 4));
@@ -245,7 +238,7 @@ static void effects_come_in_the_order_of_time(void **state)
 	assert_int_equal(*host, 5);
 }
 
-static void a_persistent_kernel_ends_when_told(void **state)
+with_context(a_persistent_kernel_ends_when_told)
 {
 	CUfunction persistent = load_kernel(KERNELS, "persistent");
 	CUdeviceptr flag;
@@ -269,13 +262,12 @@ static void a_persistent_kernel_ends_when_told(void **state)
 	assert_ok(cuEventSynchronize(event));
 }
 
-static void streams_wait_for_words_of_memory(void **state)
+with_context(streams_wait_for_words_of_memory)
 {
 	CUdeviceptr word;
 	CUstream stream;
 	CUstream other;
 
-	(void)state;
 	assert_ok(cuMemAlloc(&word, 8));
 	assert_ok(cuMemsetD8(word, 0, 8));
 	assert_ok(cuCtxSynchronize());
@@ -300,12 +292,11 @@ static void CUDA_CB call_the_driver(void *data)
 	*(CUresult *)data = cuMemGetInfo(&left, &total);
 }
 
-static void host_functions_run_in_turn_and_may_not_call(void **state)
+with_context(host_functions_run_in_turn_and_may_not_call)
 {
 	CUfunction work = load_kernel(KERNELS, "work");
 	uint64_t begin = cudasim_now();
 
-	(void)state;
 	inner_result = CUDA_SUCCESS;
 	launch(work, NULL, NULL);
 	assert_ok(cuLaunchHostFunc(NULL, call_the_driver, &inner_result));
@@ -316,7 +307,7 @@ static void host_functions_run_in_turn_and_may_not_call(void **state)
 	assert_int_equal(cudasim_now() - begin, 100 * US);
 }
 
-static void touching_freed_memory_breaks_the_context(void **state)
+with_context(touching_freed_memory_breaks_the_context)
 {
 	CUfunction fill = load_kernel(KERNELS, "fill");
 	uint64_t count = 1000;
@@ -325,7 +316,6 @@ static void touching_freed_memory_breaks_the_context(void **state)
 	CUdeviceptr other;
 	void *params[] = {&addr, &value, &count};
 
-	(void)state;
 	assert_ok(cuMemAlloc(&addr, 512));
 	launch(fill, NULL, params);
 	assert_error(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -346,7 +336,7 @@ static void *use_own_default_stream(void *data)
 	return (void *)(uintptr_t)(cudasim_now() - begin);
 }
 
-static void each_thread_has_a_default_stream_of_its_own(void **state)
+with_context(each_thread_has_a_default_stream_of_its_own)
 {
 	CUfunction work;
 	CUcontext ctx;
@@ -354,7 +344,6 @@ static void each_thread_has_a_default_stream_of_its_own(void **state)
 	void *passed;
 	uint64_t begin;
 
-	(void)state;
 	assert_ok(cuDevicePrimaryCtxRetain(&ctx, 0));
 	assert_ok(cuCtxPushCurrent(ctx));
 	work = load_kernel(KERNELS, "work");
@@ -368,12 +357,11 @@ static void each_thread_has_a_default_stream_of_its_own(void **state)
 	assert_ok(cuDevicePrimaryCtxRelease(0));
 }
 
-static void handles_are_checked(void **state)
+with_context(handles_are_checked)
 {
 	CUstream stream;
 	char junk[256];
 
-	(void)state;
 	assert_ok(cuStreamCreate(&stream, 0));
 	assert_ok(cuStreamDestroy(stream));
 	assert_error(cuStreamSynchronize(stream), CUDA_ERROR_INVALID_HANDLE);
@@ -383,14 +371,13 @@ static void handles_are_checked(void **state)
 	assert_error(cuStreamDestroy(NULL), CUDA_ERROR_INVALID_HANDLE);
 }
 
-static void module_variables_are_memory(void **state)
+with_context(module_variables_are_memory)
 {
 	CUmodule module;
 	CUdeviceptr addr;
 	uint64_t value = 7;
 	size_t bytes;
 
-	(void)state;
 	assert_ok(cuModuleLoadData(&module, KERNELS));
 	assert_ok(cuModuleGetGlobal(&addr, &bytes, module, "counter"));
 	assert_int_equal(bytes, 8);
@@ -405,26 +392,6 @@ static void module_variables_are_memory(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		with_context(work_takes_its_planned_time),
-		with_context(streams_overlap_but_for_the_legacy_one),
-		with_context(the_legacy_stream_waits_for_the_blocking_ones),
-		with_context(events_order_streams),
-		with_context(a_context_event_captures_every_stream),
-		with_context(a_barrier_orders_all_future_work),
-		with_context(events_belong_to_contexts),
-		with_context(freeing_waits_for_the_device),
-		with_context(kernels_and_copies_compute_right_answers),
-		with_context(effects_come_in_the_order_of_time),
-		with_context(a_persistent_kernel_ends_when_told),
-		with_context(streams_wait_for_words_of_memory),
-		with_context(host_functions_run_in_turn_and_may_not_call),
-		with_context(touching_freed_memory_breaks_the_context),
-		with_context(each_thread_has_a_default_stream_of_its_own),
-		with_context(handles_are_checked),
-		with_context(module_variables_are_memory),
-	};
-
 	setenv("CUDASIM", "memory:1G", 1);
-	return cmocka_run_group_tests_name("sim_streams", tests, NULL, NULL);
+	return cm_run_tests(NULL, NULL);
 }

@@ -23,9 +23,8 @@ static void *open_and_close(void *result)
 	return NULL;
 }
 
-static void threads_end_after_the_driver_was_closed(void **state)
+CM_TEST(threads_end_after_the_driver_was_closed)
 {
-	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
 		CUresult result = CUDA_ERROR_UNKNOWN;
 		pthread_t thread;
@@ -34,13 +33,4 @@ static void threads_end_after_the_driver_was_closed(void **state)
 		assert_int_equal(pthread_join(thread, NULL), 0);
 		assert_int_equal(result, CUDA_SUCCESS);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(threads_end_after_the_driver_was_closed),
-	};
-
-	return cmocka_run_group_tests_name("sim_unload", tests, NULL, NULL);
 }

@@ -39,13 +39,12 @@ static CUresult grant(CUdeviceptr addr, size_t bytes, CUmemAccess_flags flags)
 	return grant_to(0, addr, bytes, flags);
 }
 
-static void everything_comes_in_whole_grains(void **state)
+with_context(everything_comes_in_whole_grains)
 {
 	CUmemGenericAllocationHandle handle;
 	CUdeviceptr addr;
 	size_t grain;
 
-	(void)state;
 	assert_ok(cuMemGetAllocationGranularity(&grain, &ON_DEVICE,
 						CU_MEM_ALLOC_GRANULARITY_MINIMUM));
 	assert_int_equal(grain, GRAIN);
@@ -63,13 +62,12 @@ static void everything_comes_in_whole_grains(void **state)
 	assert_ok(cuMemAddressFree(addr, 2 * GRAIN));
 }
 
-static void addresses_cost_nothing_and_memory_counts(void **state)
+with_context(addresses_cost_nothing_and_memory_counts)
 {
 	uint64_t before = cudasim_used_bytes(0);
 	CUdeviceptr addr = reserve(8 * GIB);
 	CUmemGenericAllocationHandle handle;
 
-	(void)state;
 	assert_int_equal(cudasim_used_bytes(0), before);
 	handle = create(4 * GRAIN);
 	assert_int_equal(cudasim_used_bytes(0), before + 4 * GRAIN);
@@ -79,12 +77,11 @@ static void addresses_cost_nothing_and_memory_counts(void **state)
 	assert_ok(cuMemAddressFree(addr, 8 * GIB));
 }
 
-static void a_place_is_mapped_once(void **state)
+with_context(a_place_is_mapped_once)
 {
 	CUdeviceptr addr = reserve(4 * GRAIN);
 	CUmemGenericAllocationHandle handle = create(2 * GRAIN);
 
-	(void)state;
 	assert_ok(cuMemMap(addr + GRAIN, 2 * GRAIN, 0, handle, 0));
 	assert_error(cuMemMap(addr, 2 * GRAIN, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_error(cuMemMap(addr + 2 * GRAIN, GRAIN, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
@@ -99,13 +96,12 @@ static void a_place_is_mapped_once(void **state)
 	assert_ok(cuMemAddressFree(addr, 4 * GRAIN));
 }
 
-static void memory_lives_as_long_as_anybody_has_it(void **state)
+with_context(memory_lives_as_long_as_anybody_has_it)
 {
 	uint64_t before = cudasim_used_bytes(0);
 	CUdeviceptr addr = reserve(GRAIN);
 	CUmemGenericAllocationHandle handle = create(GRAIN);
 
-	(void)state;
 	assert_ok(cuMemMap(addr, GRAIN, 0, handle, 0));
 	assert_ok(cuMemRelease(handle));
 	assert_int_equal(cudasim_used_bytes(0), before + GRAIN);
@@ -117,14 +113,13 @@ static void memory_lives_as_long_as_anybody_has_it(void **state)
 	assert_ok(cuMemAddressFree(addr, GRAIN));
 }
 
-static void access_is_given_to_whole_mappings(void **state)
+with_context(access_is_given_to_whole_mappings)
 {
 	CUdeviceptr addr = reserve(4 * GRAIN);
 	CUmemGenericAllocationHandle first = create(2 * GRAIN);
 	CUmemGenericAllocationHandle second = create(GRAIN);
 	unsigned long long flags;
 
-	(void)state;
 	assert_ok(cuMemMap(addr, 2 * GRAIN, 0, first, 0));
 	assert_ok(cuMemMap(addr + 2 * GRAIN, GRAIN, 0, second, 0));
 	assert_ok(cuMemGetAccess(&flags, &ON_DEVICE.location, addr));
@@ -143,14 +138,13 @@ static void access_is_given_to_whole_mappings(void **state)
 	assert_int_equal(flags, CU_MEM_ACCESS_FLAGS_PROT_NONE);
 }
 
-static void work_crosses_neighbours_but_not_holes(void **state)
+with_context(work_crosses_neighbours_but_not_holes)
 {
 	CUdeviceptr addr = reserve(3 * GRAIN);
 	CUmemGenericAllocationHandle first = create(GRAIN);
 	CUmemGenericAllocationHandle second = create(GRAIN);
 	uint32_t word = 0;
 
-	(void)state;
 	assert_error(cuMemsetD32(addr, 1, 1), CUDA_ERROR_INVALID_VALUE);
 	assert_ok(cuMemMap(addr, GRAIN, 0, first, 0));
 	assert_ok(cuMemMap(addr + GRAIN, GRAIN, 0, second, 0));
@@ -167,7 +161,7 @@ static void work_crosses_neighbours_but_not_holes(void **state)
 	assert_int_equal(word, 6);
 }
 
-static void unmapping_under_work_is_an_error_of_the_program(void **state)
+with_context(unmapping_under_work_is_an_error_of_the_program)
 {
 	CUfunction kernel = load_kernel("cudasim-module\nkernel k\n params ptr\n time 50us\n"
 					" writes p0 4\nend\n",
@@ -176,7 +170,6 @@ static void unmapping_under_work_is_an_error_of_the_program(void **state)
 	CUmemGenericAllocationHandle handle = create(GRAIN);
 	void *params[] = {&addr};
 
-	(void)state;
 	assert_ok(cuMemMap(addr, GRAIN, 0, handle, 0));
 	assert_ok(grant(addr, GRAIN, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 	launch(kernel, NULL, params);
@@ -185,7 +178,7 @@ static void unmapping_under_work_is_an_error_of_the_program(void **state)
 }
 
 /* Peer access is to what cuMemAlloc gives; every page has access of its own. */
-static void a_device_reaches_the_pages_that_are_open_to_it(void **state)
+with_context(a_device_reaches_the_pages_that_are_open_to_it)
 {
 	CUdeviceptr addr = reserve(2 * GRAIN), across = addr + GRAIN - 4;
 	CUmemGenericAllocationHandle first = create(GRAIN), second = create(GRAIN);
@@ -193,7 +186,6 @@ static void a_device_reaches_the_pages_that_are_open_to_it(void **state)
 	CUfunction kernel;
 	CUcontext owner, other;
 
-	(void)state;
 	assert_ok(cuCtxGetCurrent(&owner));
 	assert_ok(cuMemMap(addr, GRAIN, 0, first, 0));
 	assert_ok(cuMemMap(addr + GRAIN, GRAIN, 0, second, 0));
@@ -212,7 +204,7 @@ static void a_device_reaches_the_pages_that_are_open_to_it(void **state)
 	assert_ok(cuCtxSetCurrent(owner));
 }
 
-static void a_mapping_and_its_range_are_told_apart(void **state)
+with_context(a_mapping_and_its_range_are_told_apart)
 {
 	CUdeviceptr addr = reserve(4 * GRAIN);
 	CUmemGenericAllocationHandle handle = create(GRAIN);
@@ -220,7 +212,6 @@ static void a_mapping_and_its_range_are_told_apart(void **state)
 	size_t bytes;
 	uint64_t range;
 
-	(void)state;
 	assert_ok(cuMemMap(addr + GRAIN, GRAIN, 0, handle, 0));
 	assert_ok(cuMemGetAddressRange(&base, &bytes, addr + GRAIN + 7));
 	assert_int_equal(base, addr + GRAIN);
@@ -232,18 +223,6 @@ static void a_mapping_and_its_range_are_told_apart(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		with_context(everything_comes_in_whole_grains),
-		with_context(addresses_cost_nothing_and_memory_counts),
-		with_context(a_place_is_mapped_once),
-		with_context(memory_lives_as_long_as_anybody_has_it),
-		with_context(access_is_given_to_whole_mappings),
-		with_context(work_crosses_neighbours_but_not_holes),
-		with_context(unmapping_under_work_is_an_error_of_the_program),
-		with_context(a_device_reaches_the_pages_that_are_open_to_it),
-		with_context(a_mapping_and_its_range_are_told_apart),
-	};
-
 	setenv("CUDASIM", "memory:512M,devices:2", 1);
-	return cmocka_run_group_tests_name("sim_vmm", tests, NULL, NULL);
+	return cm_run_tests(NULL, NULL);
 }

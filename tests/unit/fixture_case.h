@@ -92,7 +92,7 @@ static inline void assert_no_memory(struct fixture *fixture)
 	assert_current(fixture, CM_POOL_ALL, CM_STAT_INACTIVE_SPLIT_BYTES, 0);
 }
 
-#define fixture_case(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
+#define fixture_case(test) CM_TEST_WITH(test, fixture_setup, fixture_teardown)
 
 /* A case with this way of reuse, on a card of `bytes`; 0: the default. */
 static inline struct fixture *case_open_reuse(enum cm_reuse reuse, uint64_t bytes)

@@ -43,6 +43,6 @@ static inline void end_context(void *arg)
 	fake_context_destroy(f->ctx);
 }
 
-#define paged_case(test) cmocka_unit_test_setup_teardown(test, setup_paged, fixture_teardown)
+#define paged_case(test) CM_TEST_WITH(test, setup_paged, fixture_teardown)
 
 #endif

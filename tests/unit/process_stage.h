@@ -53,11 +53,11 @@ void stage_play(void **state, const char *role, const char *conf, const char *va
 		const char *want_said);
 
 #define STAGE_CASE(test, role, conf)                     \
-	static void test(void **state)                   \
+	STAGE_TEST(test)                                 \
 	{                                                \
 		stage_play(state, role, conf, NULL, ""); \
 	}
 
-#define STAGE_TEST(name) cmocka_unit_test_setup_teardown(name, stage_setup, stage_teardown)
+#define STAGE_TEST(name) CM_TEST_WITH(name, stage_setup, stage_teardown)
 
 #endif

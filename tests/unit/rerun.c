@@ -34,13 +34,17 @@ bool cm_rerun_is_mapped(const char *name)
 	return found;
 }
 
-void cm_rerun_role(int argc, char **argv, const struct cm_role *roles)
+struct cm_role *cm_roles;
+
+void cm_rerun_role(int argc, char **argv)
 {
+	const struct cm_role *role;
+
 	if (argc < 3 || strcmp(argv[1], ROLE) != 0)
 		return;
-	for (; roles->name; roles++) {
-		if (!strcmp(roles->name, argv[2])) {
-			roles->play();
+	for (role = cm_roles; role; role = role->next) {
+		if (!strcmp(role->name, argv[2])) {
+			role->play();
 			exit(0);
 		}
 	}

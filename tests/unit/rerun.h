@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Runs this test program once more, as another process in a role of its own: for what happens once
- * in the life of a process, or ends it. A test with roles calls cm_rerun_role first in main.
+ * in the life of a process, or ends it. A role is CM_ROLE(name) and its body.
  */
 #ifndef CM_TESTS_UNIT_RERUN_H
 #define CM_TESTS_UNIT_RERUN_H
@@ -20,13 +20,28 @@ bool cm_rerun_is_mapped(const char *name);
 struct cm_role {
 	const char *name;
 	void (*play)(void);
+	struct cm_role *next;
 };
+
+/* All roles of this program, in no order. */
+extern struct cm_role *cm_roles;
+
+#define CM_ROLE(role)                                                    \
+	static void play_##role(void);                                   \
+	__attribute__((constructor)) static void add_role_##role(void)   \
+	{                                                                \
+		static struct cm_role this = {#role, play_##role, NULL}; \
+		this.next = cm_roles;                                    \
+		cm_roles = &this;                                        \
+	}                                                                \
+	static void play_##role(void)
 
 /* Becomes this program in another role, as the same process. */
 _Noreturn void cm_rerun_exec(const char *role);
 
-/* Plays the role that the command line names, and ends; returns where it names none. */
-void cm_rerun_role(int argc, char **argv, const struct cm_role *roles);
+/* Plays the role that the command line names, and ends; returns where it names none. For a program
+ * with a main of its own, which calls it first. */
+void cm_rerun_role(int argc, char **argv);
 
 enum cm_rerun_reader {
 	CM_RERUN_READ,

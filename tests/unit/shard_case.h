@@ -102,6 +102,6 @@ static inline uint64_t calls_for_memory(const struct fixture *f)
 	return f->driver.called[FAKE_MEM_ALLOC];
 }
 
-#define shard_case(test) cmocka_unit_test_setup_teardown(test, setup_shards, teardown_shards)
+#define shard_case(test) CM_TEST_WITH(test, setup_shards, teardown_shards)
 
 #endif

@@ -43,7 +43,7 @@ static void must_be_sum(const float *sum, float factor)
 }
 
 /* Buffers taken and given back around each step, as old codes do in their inner loops. */
-static void play_vector_add(void)
+CM_ROLE(vector_add)
 {
 	float *a = malloc(COUNT * 4), *b = malloc(COUNT * 4), *c = malloc(COUNT * 4);
 	CUdeviceptr da, db, dc;
@@ -114,7 +114,7 @@ static void *work_in_turn(void *arg)
 	return NULL;
 }
 
-static void play_migration(void)
+CM_ROLE(migration)
 {
 	struct migrant migrant[3];
 	pthread_t thread[9];
@@ -137,7 +137,7 @@ static void play_migration(void)
 }
 
 /* Memory mapped by hand beside memory that is not. */
-static void play_mapped(void)
+CM_ROLE(mapped)
 {
 	const CUmemAllocationProp prop = {
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -231,7 +231,7 @@ static _Noreturn void read_mapped(int socket)
 	exit(0);
 }
 
-static void play_mapped_by_two(void)
+CM_ROLE(mapped_by_two)
 {
 	const CUmemAllocationProp prop = {
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -281,7 +281,7 @@ static void burn(int device)
 	}
 }
 
-static void play_burn(void)
+CM_ROLE(burn)
 {
 	pid_t pid[2];
 	int i;
@@ -298,7 +298,7 @@ static void play_burn(void)
 }
 
 /* A pattern in almost all memory, block by block: two that overlap would spoil each other. */
-static void play_memory_test(void)
+CM_ROLE(memory_test)
 {
 	enum { BLOCKS = 400 };
 	static CUdeviceptr block[BLOCKS];
@@ -332,7 +332,7 @@ static void play_memory_test(void)
 }
 
 /* Copies between pinned and device buffers on two streams, all buffers made anew for each test. */
-static void play_bandwidth(void)
+CM_ROLE(bandwidth)
 {
 	CUstream up, down;
 	CUdeviceptr device;
@@ -361,17 +361,6 @@ static void play_bandwidth(void)
 	}
 }
 
-static const struct cm_role roles[] = {
-	{"vector_add", play_vector_add},
-	{"migration", play_migration},
-	{"mapped", play_mapped},
-	{"mapped_by_two", play_mapped_by_two},
-	{"burn", play_burn},
-	{"memory_test", play_memory_test},
-	{"bandwidth", play_bandwidth},
-	{NULL, NULL},
-};
-
 CM_PLAY_EVERYWHERE(buffers_in_a_loop_give_the_same_sums, "vector_add", NULL)
 CM_PLAY_EVERYWHERE(contexts_that_wander_between_threads_work, "migration", NULL)
 CM_PLAY_EVERYWHERE(memory_mapped_by_hand_works_beside, "mapped", NULL)
@@ -380,19 +369,3 @@ CM_PLAY_EVERYWHERE(nine_tenths_of_the_free_memory_can_be_had, "burn",
 		   "CUDASIM=devices:2,memory:48M")
 CM_PLAY_EVERYWHERE(patterns_stay_in_almost_all_memory, "memory_test", "CUDASIM=memory:32M")
 CM_PLAY_EVERYWHERE(copies_both_ways_give_the_same_bytes, "bandwidth", NULL)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(buffers_in_a_loop_give_the_same_sums),
-		CM_PLAY_TEST(contexts_that_wander_between_threads_work),
-		CM_PLAY_TEST(memory_mapped_by_hand_works_beside),
-		CM_PLAY_TEST(mapped_memory_goes_to_another_process),
-		CM_PLAY_TEST(nine_tenths_of_the_free_memory_can_be_had),
-		CM_PLAY_TEST(patterns_stay_in_almost_all_memory),
-		CM_PLAY_TEST(copies_both_ways_give_the_same_bytes),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("compat_driver", tests, NULL, NULL);
-}

@@ -23,7 +23,7 @@
 #define DRV(call) CM_MUST((call) == CUDA_SUCCESS)
 
 /* Host memory of both kinds, seen from the device at its own address there. */
-static void play_zero_copy(void)
+CM_ROLE(zero_copy)
 {
 	uint32_t *mapped, *registered, value = 0;
 	void *on_device, *copy;
@@ -73,7 +73,7 @@ static void *use_managed(void *arg)
 	return NULL;
 }
 
-static void play_managed(void)
+CM_ROLE(managed)
 {
 	pthread_t thread[4];
 	int i;
@@ -86,7 +86,7 @@ static void play_managed(void)
 }
 
 /* Rows at a pitch, and an array of the same shape. */
-static void play_pitch(void)
+CM_ROLE(pitch)
 {
 	const struct cudaChannelFormatDesc words = {32, 0, 0, 0, cudaChannelFormatKindUnsigned};
 	uint32_t host[64][100], back[64][100];
@@ -117,7 +117,7 @@ static void play_pitch(void)
 }
 
 /* Stream-ordered memory, kept by a pool across synchronisations, beside plain memory. */
-static void play_stream_ordered(void)
+CM_ROLE(stream_ordered)
 {
 	uint64_t keep = UINT64_MAX;
 	void *ordered, *plain;
@@ -147,7 +147,7 @@ static void play_stream_ordered(void)
 }
 
 /* A captured step, launched over and over while the program takes and gives other memory back. */
-static void play_graph(void)
+CM_ROLE(graph)
 {
 	void *state, *scratch, *other;
 	cudaGraphExec_t exec;
@@ -182,7 +182,7 @@ static void play_graph(void)
 }
 
 /* Memory that a graph takes and gives back in each launch, by capture. */
-static void play_graph_memory(void)
+CM_ROLE(graph_memory)
 {
 	cudaGraphExec_t exec;
 	cudaStream_t stream;
@@ -214,7 +214,7 @@ static void play_graph_memory(void)
 }
 
 /* One program, both interfaces: what one gives the other takes. */
-static void play_mixed(void)
+CM_ROLE(mixed)
 {
 	static const char text[] = "cudasim-module\n"
 				   "kernel fill\n params ptr u32 u64\n writes p0 p2*4\n"
@@ -244,7 +244,7 @@ static void play_mixed(void)
 
 /* OpenMP's runtime looks for ompt_start_tool by RTLD_NEXT at its start: who answers for itself is
  * asked for ever. */
-static void play_openmp(void)
+CM_ROLE(openmp)
 {
 	int failures = 0;
 
@@ -264,18 +264,6 @@ static void play_openmp(void)
 	CM_MUST(!failures);
 }
 
-static const struct cm_role roles[] = {
-	{"zero_copy", play_zero_copy},
-	{"managed", play_managed},
-	{"pitch", play_pitch},
-	{"stream_ordered", play_stream_ordered},
-	{"graph", play_graph},
-	{"graph_memory", play_graph_memory},
-	{"mixed", play_mixed},
-	{"openmp", play_openmp},
-	{NULL, NULL},
-};
-
 CM_PLAY_EVERYWHERE(host_memory_is_seen_from_the_device, "zero_copy", NULL)
 CM_PLAY_EVERYWHERE(threads_use_managed_memory_by_turns, "managed", NULL)
 CM_PLAY_EVERYWHERE(rows_and_arrays_keep_their_shape, "pitch", NULL)
@@ -284,20 +272,3 @@ CM_PLAY_EVERYWHERE(a_captured_step_gives_the_same_result, "graph", NULL)
 CM_PLAY_EVERYWHERE(memory_inside_a_graph_works, "graph_memory", NULL)
 CM_PLAY_EVERYWHERE(runtime_and_driver_take_each_others_memory, "mixed", NULL)
 CM_PLAY_EVERYWHERE(an_openmp_program_runs, "openmp", "CUDASIM=devices:2")
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(host_memory_is_seen_from_the_device),
-		CM_PLAY_TEST(threads_use_managed_memory_by_turns),
-		CM_PLAY_TEST(rows_and_arrays_keep_their_shape),
-		CM_PLAY_TEST(stream_ordered_memory_works_beside),
-		CM_PLAY_TEST(a_captured_step_gives_the_same_result),
-		CM_PLAY_TEST(memory_inside_a_graph_works),
-		CM_PLAY_TEST(runtime_and_driver_take_each_others_memory),
-		CM_PLAY_TEST(an_openmp_program_runs),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("compat_runtime", tests, NULL, NULL);
-}

@@ -20,7 +20,7 @@ static void get_and_free(uint64_t bytes)
 	OK(cuMemFree_v2(cm_get(bytes)));
 }
 
-static void play_max_split_size(void)
+CM_ROLE(max_split_size)
 {
 	cm_open(0);
 	get_and_free(40 * MIB);
@@ -29,7 +29,7 @@ static void play_max_split_size(void)
 }
 
 /* Blocks of 32 MiB and more are not split here; 64 MiB for 40 wastes 24. */
-static void play_max_non_split_rounding(void)
+CM_ROLE(max_non_split_rounding)
 {
 	cm_open(0);
 	get_and_free(64 * MIB);
@@ -37,7 +37,7 @@ static void play_max_non_split_rounding(void)
 	CM_MUST(cm_reserved() == (int64_t)((is_set() ? 64 : 104) * MIB));
 }
 
-static void play_large_segment_size(void)
+CM_ROLE(large_segment_size)
 {
 	cm_open(0);
 	(void)cm_get(5 * MIB);
@@ -45,7 +45,7 @@ static void play_large_segment_size(void)
 }
 
 /* The cap is 0.9 GiB; what was idle longest goes back once 0.3 of it are reserved. */
-static void play_garbage_collection(void)
+CM_ROLE(garbage_collection)
 {
 	cm_open(0);
 	get_and_free(200 * MIB);
@@ -54,14 +54,14 @@ static void play_garbage_collection(void)
 	CM_MUST((cudasim_calls("cuMemFree_v2") > 0) == is_set());
 }
 
-static void play_roundup(void)
+CM_ROLE(roundup)
 {
 	cm_open(0);
 	(void)cm_get(MIB + 1000);
 	CM_MUST(cm_allocated() == (int64_t)(is_set() ? MIB + MIB / 4 : MIB + 1024));
 }
 
-static void play_memory_fraction(void)
+CM_ROLE(memory_fraction)
 {
 	CUdeviceptr addr;
 
@@ -71,7 +71,7 @@ static void play_memory_fraction(void)
 }
 
 /* By default the block is allocated at once, behind a barrier. */
-static void play_reuse_grow(void)
+CM_ROLE(reuse_grow)
 {
 	CUdeviceptr block, next;
 
@@ -85,7 +85,7 @@ static void play_reuse_grow(void)
 	CM_MUST(cudasim_now() < CM_SLOW_NS);
 }
 
-static void play_reuse_wait(void)
+CM_ROLE(reuse_wait)
 {
 	CUdeviceptr block;
 
@@ -99,7 +99,7 @@ static void play_reuse_wait(void)
 	CM_MUST((cudasim_now() >= CM_SLOW_NS) == is_set());
 }
 
-static void play_sync_free(void)
+CM_ROLE(sync_free)
 {
 	CUdeviceptr block;
 
@@ -110,7 +110,7 @@ static void play_sync_free(void)
 	CM_MUST((cudasim_now() >= CM_SLOW_NS) == is_set());
 }
 
-static void play_placement(void)
+CM_ROLE(placement)
 {
 	uint64_t first, second;
 
@@ -122,7 +122,7 @@ static void play_placement(void)
 }
 
 /* Pages stand under the two blocks alone, side by side. */
-static void play_expandable_segments(void)
+CM_ROLE(expandable_segments)
 {
 	CUdeviceptr first, second;
 
@@ -134,7 +134,7 @@ static void play_expandable_segments(void)
 	CM_MUST(cudasim_calls("cuMemCreate") == (is_set() ? 3 : 0));
 }
 
-static void play_control(void)
+CM_ROLE(control)
 {
 	cm_open(0);
 	get_and_free(MIB);
@@ -142,7 +142,7 @@ static void play_control(void)
 }
 
 /* The driver is asked each time, and counted all the same. */
-static void play_mode_stats(void)
+CM_ROLE(mode_stats)
 {
 	struct cm_device_row row;
 	int i;
@@ -155,7 +155,7 @@ static void play_mode_stats(void)
 	CM_MUST(cm_stat_read(&row, CM_POOL_ALL, CM_STAT_ALLOCATION).allocated == 3);
 }
 
-static void play_exchange(void)
+CM_ROLE(exchange)
 {
 	cm_open(0);
 	get_and_free(30 * MIB);
@@ -163,31 +163,12 @@ static void play_exchange(void)
 	CM_MUST(cm_reserved() == (int64_t)((is_set() ? 70 : 40) * MIB));
 }
 
-static void play_mode_off(void)
+CM_ROLE(mode_off)
 {
 	cm_open(0);
 	get_and_free(2 * MIB);
 	CM_MUST(cm_count_regions() == (is_set() ? 0 : 1));
 }
-
-static const struct cm_role roles[] = {
-	{"max_split_size", play_max_split_size},
-	{"max_non_split_rounding", play_max_non_split_rounding},
-	{"large_segment_size", play_large_segment_size},
-	{"garbage_collection", play_garbage_collection},
-	{"exchange", play_exchange},
-	{"roundup", play_roundup},
-	{"memory_fraction", play_memory_fraction},
-	{"reuse_grow", play_reuse_grow},
-	{"reuse_wait", play_reuse_wait},
-	{"sync_free", play_sync_free},
-	{"placement", play_placement},
-	{"expandable_segments", play_expandable_segments},
-	{"control", play_control},
-	{"mode_stats", play_mode_stats},
-	{"mode_off", play_mode_off},
-	{NULL, NULL},
-};
 
 /* The role under `with`, and under `without` in its place; a smaller card where it says so. */
 static const struct effect {
@@ -256,7 +237,7 @@ static void mark_as_set(void)
 	CM_MUST(!setenv("IS_SET", "1", 1));
 }
 
-static void each_option_has_its_effect(void **state)
+CM_PLAY_TEST(each_option_has_its_effect)
 {
 	struct cm_play *play = *state;
 	size_t i;
@@ -271,7 +252,7 @@ static void each_option_has_its_effect(void **state)
 	}
 }
 
-static void no_option_is_forgotten(void **state)
+CM_TEST(no_option_is_forgotten)
 {
 	static const char *const options[] = {
 #define CM_OPTION(name, TYPE, fallback, words, min, max, help) #name,
@@ -280,7 +261,6 @@ static void no_option_is_forgotten(void **state)
 	size_t i, k;
 	bool found;
 
-	(void)state;
 	for (i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
 		found = find_effect(options[i]) != NULL;
 		for (k = 0; k < sizeof(elsewhere) / sizeof(elsewhere[0]); k++)
@@ -288,15 +268,4 @@ static void no_option_is_forgotten(void **state)
 		if (!found)
 			fail_msg("no test of the effect of %s", options[i]);
 	}
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(each_option_has_its_effect),
-		cmocka_unit_test(no_option_is_forgotten),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("options", tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@
 
 #define N(list) (sizeof(list) / sizeof((list)[0]))
 
-static void play_odd_requests(void)
+CM_ROLE(odd_requests)
 {
 	static const size_t too_much[] = {(size_t)1 << 62, SIZE_MAX / 2, SIZE_MAX - 511, SIZE_MAX};
 	CUdeviceptr addr;
@@ -29,7 +29,7 @@ static void play_odd_requests(void)
 	}
 }
 
-static void play_blocks(void)
+CM_ROLE(blocks)
 {
 	static const size_t sizes[] = {1, 511, 512, 513, MIB, MIB + 1, 10 * MIB, 33 * MIB + 7};
 	CUdeviceptr block[N(sizes)];
@@ -55,7 +55,7 @@ static void play_blocks(void)
 	}
 }
 
-static void play_bad_frees(void)
+CM_ROLE(bad_frees)
 {
 	CUdeviceptr block, other, stale;
 	static char host[512];
@@ -80,7 +80,7 @@ static void play_bad_frees(void)
 	OK(cuMemFree_v2(block));
 }
 
-static void play_without_context(void)
+CM_ROLE(without_context)
 {
 	CUdeviceptr addr = 77;
 
@@ -90,7 +90,7 @@ static void play_without_context(void)
 	CM_MUST(addr == 77);
 }
 
-static void play_too_much(void)
+CM_ROLE(too_much)
 {
 	CUdeviceptr block[40], addr = 77;
 	size_t n = 0, i;
@@ -107,28 +107,8 @@ static void play_too_much(void)
 	OK(cuMemFree_v2(cm_get(900 * MIB)));
 }
 
-static const struct cm_role roles[] = {
-	{"odd_requests", play_odd_requests}, {"blocks", play_blocks},
-	{"bad_frees", play_bad_frees},       {"without_context", play_without_context},
-	{"too_much", play_too_much},         {NULL, NULL},
-};
-
 CM_PLAY_EVERYWHERE(odd_requests_get_the_drivers_answer, "odd_requests", NULL)
 CM_PLAY_EVERYWHERE(blocks_keep_what_is_written_and_never_overlap, "blocks", NULL)
 CM_PLAY_EVERYWHERE(bad_frees_get_the_drivers_answer, "bad_frees", NULL)
 CM_PLAY_EVERYWHERE(without_a_context_the_driver_answers, "without_context", NULL)
 CM_PLAY_EVERYWHERE(a_full_device_is_heard_of_and_can_be_used_again, "too_much", "CUDASIM=memory:1G")
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(odd_requests_get_the_drivers_answer),
-		CM_PLAY_TEST(blocks_keep_what_is_written_and_never_overlap),
-		CM_PLAY_TEST(bad_frees_get_the_drivers_answer),
-		CM_PLAY_TEST(without_a_context_the_driver_answers),
-		CM_PLAY_TEST(a_full_device_is_heard_of_and_can_be_used_again),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("device memory", tests, NULL, NULL);
-}

@@ -19,7 +19,7 @@ static void expect(cudaError_t answer, cudaError_t result)
 	CM_MUST(cudaGetLastError() == cudaSuccess);
 }
 
-static void play_last_error(void)
+CM_ROLE(last_error)
 {
 	void *block = NULL, *other;
 
@@ -41,7 +41,7 @@ static void play_last_error(void)
 	FINE(cudaFree(other));
 }
 
-static void play_nothing_asked_for(void)
+CM_ROLE(nothing_asked_for)
 {
 	void *block = (void *)77;
 
@@ -51,22 +51,5 @@ static void play_nothing_asked_for(void)
 	CM_MUST(cudaGetLastError() == cudaSuccess);
 }
 
-static const struct cm_role roles[] = {
-	{"last_error", play_last_error},
-	{"nothing_asked_for", play_nothing_asked_for},
-	{NULL, NULL},
-};
-
 CM_PLAY_EVERYWHERE(results_and_last_error_are_the_runtimes_own, "last_error", NULL)
 CM_PLAY_EVERYWHERE(a_request_for_nothing_gets_nothing, "nothing_asked_for", NULL)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(results_and_last_error_are_the_runtimes_own),
-		CM_PLAY_TEST(a_request_for_nothing_gets_nothing),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("device memory, runtime", tests, NULL, NULL);
-}

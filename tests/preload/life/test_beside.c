@@ -32,7 +32,7 @@ static void use_and_use_again(void)
 }
 
 /* It sees what the program does. */
-static void play_before(void)
+CM_ROLE(before)
 {
 	use_and_use_again();
 	CM_MUST(counted("beside_allocs") == 2);
@@ -40,7 +40,7 @@ static void play_before(void)
 }
 
 /* It sees what reaches the driver: the cache's own call, and the wrong free. */
-static void play_behind(void)
+CM_ROLE(behind)
 {
 	use_and_use_again();
 	CM_MUST(counted("beside_allocs") == 1);
@@ -49,7 +49,7 @@ static void play_behind(void)
 
 /* A library that patches the driver sees what reaches it, and what it knows of an address stays
  * true: the memory is there until it hears of its end. */
-static void play_patched(void)
+CM_ROLE(patched)
 {
 	void *patcher = dlopen(getenv("PATCHER"), RTLD_NOW | RTLD_GLOBAL);
 	int (*start)(void *driver);
@@ -75,7 +75,7 @@ static void play_patched(void)
 }
 
 /* All figures are the context's: the device has four times as much. */
-static void play_slice(void)
+CM_ROLE(slice)
 {
 	size_t free_bytes, total;
 
@@ -93,14 +93,6 @@ static void play_slice(void)
 	CM_MUST(total == 32 * MIB && free_bytes == 32 * MIB);
 }
 
-static const struct cm_role roles[] = {
-	{"before", play_before},
-	{"behind", play_behind},
-	{"patched", play_patched},
-	{"slice", play_slice},
-	{NULL, NULL},
-};
-
 static void play_with(void **state, const char *role, const char *first, const char *second)
 {
 	char preload[2 * PATH_MAX];
@@ -109,28 +101,27 @@ static void play_with(void **state, const char *role, const char *first, const c
 	cm_play(state, role, "", preload);
 }
 
-static void a_library_before_us_sees_what_the_program_calls(void **state)
+CM_PLAY_TEST(a_library_before_us_sees_what_the_program_calls)
 {
 	play_with(state, "before", "BESIDE", "MODULE");
 }
 
-static void a_library_behind_us_sees_what_the_driver_is_asked(void **state)
+CM_PLAY_TEST(a_library_behind_us_sees_what_the_driver_is_asked)
 {
 	play_with(state, "behind", "MODULE", "BESIDE");
 }
 
-static void a_library_that_patches_the_driver_sees_what_it_is_asked(void **state)
+CM_PLAY_TEST(a_library_that_patches_the_driver_sees_what_it_is_asked)
 {
 #if defined(__x86_64__)
 	cm_play_everywhere(state, "patched", NULL);
 	cm_play(state, "patched", "", "CACHED=1");
 #else
-	(void)state;
 	cm_skip("its code is for x86-64");
 #endif
 }
 
-static void totals_are_those_of_the_context(void **state)
+CM_PLAY_TEST(totals_are_those_of_the_context)
 {
 	char preload[2 * PATH_MAX];
 
@@ -139,17 +130,4 @@ static void totals_are_those_of_the_context(void **state)
 		       getenv("SLICE"));
 	cm_play(state, "slice", "", preload);
 	CM_MUST(!unsetenv("CUDASIM"));
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(a_library_before_us_sees_what_the_program_calls),
-		CM_PLAY_TEST(a_library_behind_us_sees_what_the_driver_is_asked),
-		CM_PLAY_TEST(a_library_that_patches_the_driver_sees_what_it_is_asked),
-		CM_PLAY_TEST(totals_are_those_of_the_context),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("preload_beside", tests, NULL, NULL);
 }

@@ -39,7 +39,7 @@ static void *free_in_another_context(void *arg)
 }
 
 /* The thread's context is another one than the block's. */
-static void play_free_by_a_stranger(void)
+CM_ROLE(free_by_a_stranger)
 {
 	CUcontext first = cm_open(0);
 	struct errand errand = {.block = cm_get(30 * MIB)};
@@ -72,7 +72,7 @@ static void must_still_serve(void)
 }
 
 /* As posix_spawn and Python's subprocess do it: the child shares our memory until it is another. */
-static void play_vfork(void)
+CM_ROLE(vfork)
 {
 	char *const command[] = {(char *)"true", NULL};
 	pid_t pid;
@@ -93,7 +93,7 @@ static void play_vfork(void)
 
 /* A child that no handler of fork hears of: to it there is no cache, and what is the parent's
  * stays. */
-static void play_clone(void)
+CM_ROLE(clone)
 {
 	__typeof__(cudamem_memory_allocated) *allocated;
 	CUdeviceptr block;
@@ -116,7 +116,7 @@ static void play_clone(void)
 
 /* The pool of processes that Python's multiprocessing makes: forked before, each with a life of its
  * own, all at once. */
-static void play_workers(void)
+CM_ROLE(workers)
 {
 	pid_t pid[4];
 	int i;
@@ -144,7 +144,7 @@ static int status_of(const char *command)
 }
 
 /* They inherit the preload, and nothing of it shows. */
-static void play_shell(void)
+CM_ROLE(shell)
 {
 	cm_open(0);
 	must_still_serve();
@@ -154,7 +154,7 @@ static void play_shell(void)
 	must_still_serve();
 }
 
-static void play_compiler(void)
+CM_ROLE(compiler)
 {
 	char command[PATH_MAX + 256];
 
@@ -168,13 +168,13 @@ static void play_compiler(void)
 }
 
 /* As by hand: what the test says of the order of libraries is not for it. */
-static void play_guarded(void)
+CM_ROLE(guarded)
 {
 	CM_MUST(status_of("ASAN_OPTIONS=detect_leaks=0 \"$GUARDED\"") == 7);
 }
 
 /* The loader can't preload 64 bits into it and says so; it runs. */
-static void play_32_bit(void)
+CM_ROLE(32_bit)
 {
 	CM_MUST(status_of("cd \"$REGIONS\" && ./p32 2>/dev/null") == 7);
 }
@@ -191,7 +191,7 @@ __attribute__((destructor)) static void free_last(void)
 		CM_MUST(cuMemFree_v2(last_block) == wanted_at_the_end);
 }
 
-static void play_destructor(void)
+CM_ROLE(destructor)
 {
 	cm_open(0);
 	last_block = cm_get(3 * MIB);
@@ -200,7 +200,7 @@ static void play_destructor(void)
 }
 
 /* A driver that is still there then takes it. */
-static void play_destructor_before_the_end(void)
+CM_ROLE(destructor_before_the_end)
 {
 	play_destructor();
 	wanted_at_the_end = CUDA_SUCCESS;
@@ -218,7 +218,7 @@ static void *free_for_ever(void *arg)
 }
 
 /* Without any handler: what a crash leaves is for the next process to sweep. */
-static void play_sudden_end(void)
+CM_ROLE(sudden_end)
 {
 	CUcontext ctx = cm_open(0);
 	pthread_t thread;
@@ -275,7 +275,7 @@ static bool is_same(const struct process_state *a, const struct process_state *b
 	       a->environment == b->environment && a->errno_value == b->errno_value;
 }
 
-static void play_state(void)
+CM_ROLE(state)
 {
 	static struct process_state before, after;
 	CUdeviceptr block;
@@ -315,7 +315,7 @@ static void let_it_fork(void *arg)
 }
 
 /* Before any memory is asked for; the child is told so by the driver. */
-static void play_early_fork(void)
+CM_ROLE(early_fork)
 {
 	CUcontext ctx;
 
@@ -325,23 +325,6 @@ static void play_early_fork(void)
 	OK(cuCtxSetCurrent(ctx));
 	OK(cuMemFree_v2(cm_get(MIB)));
 }
-
-static const struct cm_role roles[] = {
-	{"free_by_a_stranger", play_free_by_a_stranger},
-	{"vfork", play_vfork},
-	{"clone", play_clone},
-	{"workers", play_workers},
-	{"early_fork", play_early_fork},
-	{"shell", play_shell},
-	{"compiler", play_compiler},
-	{"guarded", play_guarded},
-	{"32_bit", play_32_bit},
-	{"destructor", play_destructor},
-	{"destructor_before_the_end", play_destructor_before_the_end},
-	{"sudden_end", play_sudden_end},
-	{"state", play_state},
-	{NULL, NULL},
-};
 
 /* ---- the tests ---- */
 
@@ -358,7 +341,7 @@ CM_PLAY_EVERYWHERE(an_end_without_handlers_is_clean, "sudden_end", NULL)
 
 CM_PLAY_EVERYWHERE(the_state_of_the_process_is_not_touched, "state", NULL)
 
-static void a_compiler_among_the_children_is_not_touched(void **state)
+CM_PLAY_TEST(a_compiler_among_the_children_is_not_touched)
 {
 	if (SANITIZED)
 		cm_skip("a library with a sanitizer can't be preloaded into the compiler");
@@ -367,14 +350,14 @@ static void a_compiler_among_the_children_is_not_touched(void **state)
 	cm_play_everywhere(state, "compiler", NULL);
 }
 
-static void a_program_of_address_sanitizer_runs(void **state)
+CM_PLAY_TEST(a_program_of_address_sanitizer_runs)
 {
 	if (access(getenv("GUARDED"), X_OK))
 		cm_skip("the compiler has no shared AddressSanitizer");
 	cm_play_everywhere(state, "guarded", NULL);
 }
 
-static void a_32_bit_child_runs(void **state)
+CM_PLAY_TEST(a_32_bit_child_runs)
 {
 	struct cm_play *play = *state;
 
@@ -389,26 +372,4 @@ static void a_32_bit_child_runs(void **state)
 		cm_skip("no 32-bit C library here (libc6-i386)");
 	cm_play(state, "32_bit", "", NULL);
 	assert_int_equal(cm_play_system(play, "rm p32"), 0);
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(a_thread_frees_what_another_context_has),
-		CM_PLAY_TEST(a_child_that_shares_memory_changes_nothing),
-		CM_PLAY_TEST(a_child_that_fork_did_not_make_has_no_cache),
-		CM_PLAY_TEST(forked_workers_have_lives_of_their_own),
-		CM_PLAY_TEST(a_child_forked_beside_a_retain_is_refused),
-		CM_PLAY_TEST(a_shell_among_the_children_is_not_touched),
-		CM_PLAY_TEST(a_compiler_among_the_children_is_not_touched),
-		CM_PLAY_TEST(a_program_of_address_sanitizer_runs),
-		CM_PLAY_TEST(a_32_bit_child_runs),
-		CM_PLAY_TEST(a_destructor_after_the_driver_hears_that_it_has_gone),
-		CM_PLAY_TEST(a_destructor_before_its_end_frees),
-		CM_PLAY_TEST(an_end_without_handlers_is_clean),
-		CM_PLAY_TEST(the_state_of_the_process_is_not_touched),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("preload_life", tests, NULL, NULL);
 }

@@ -51,7 +51,7 @@ static uint64_t count_calls(void)
 }
 
 /* Of the same driver, so it is seen from outside that it was not served by the cache. */
-static void play_deep(void)
+CM_ROLE(deep)
 {
 	CUdeviceptr block, ours;
 	uint64_t calls;
@@ -76,7 +76,7 @@ static void play_deep(void)
 
 /* The other way round the driver gets the address of a block of ours, and knows it only where the
  * block is an allocation of its own. */
-static void play_deep_free(void)
+CM_ROLE(deep_free)
 {
 	CUdeviceptr block[4];
 	int i, round;
@@ -111,7 +111,7 @@ static void play_deep_free(void)
 }
 
 /* A namespace of its own has a driver of its own, and neither sees the other. */
-static void play_namespace(void)
+CM_ROLE(namespace)
 {
 	CUdeviceptr block;
 	uint64_t calls;
@@ -139,7 +139,7 @@ static CUcontext make_past_the_hooks(void)
 }
 
 /* The other device is let in before there is any memory of ours. */
-static void play_deep_peer(void)
+CM_ROLE(deep_peer)
 {
 	static const uint32_t flag = 1;
 	CUcontext second = cm_open(1), first = make_past_the_hooks();
@@ -155,7 +155,7 @@ static void play_deep_peer(void)
 }
 
 /* It is at work on what it may have reached by a copy, and is known from now on. */
-static void play_deep_peer_works(void)
+CM_ROLE(deep_peer_works)
 {
 	static volatile uint32_t flag;
 	CUcontext second = cm_open(1), first = make_past_the_hooks();
@@ -173,7 +173,7 @@ static void play_deep_peer_works(void)
 }
 
 /* Memory that is passed on and counted is the first that we hear of the context. */
-static void play_deep_detach(void)
+CM_ROLE(deep_detach)
 {
 	CUcontext first = cm_open(0), ctx;
 	CUdeviceptr managed, block;
@@ -214,7 +214,7 @@ static void must_be_gone(const CUdeviceptr block[2])
 }
 
 /* That it is the primary one only the driver knows. */
-static void play_deep_primary(void)
+CM_ROLE(deep_primary)
 {
 	CUdeviceptr block[2];
 	CUcontext first, ctx;
@@ -241,7 +241,7 @@ static void play_deep_primary(void)
 }
 
 /* A handle comes back, and what had it before has ended past the hooks. */
-static void play_deep_end(void)
+CM_ROLE(deep_end)
 {
 	__typeof__(cuDevicePrimaryCtxReset_v2) *reset;
 	__typeof__(cuCtxDestroy_v2) *destroy;
@@ -280,7 +280,7 @@ static void retain_again(void *retain)
 }
 
 /* The primary context is active once more when we look whether it has gone. */
-static void play_deep_retain(void)
+CM_ROLE(deep_retain)
 {
 	CUdeviceptr block;
 
@@ -303,7 +303,7 @@ static uint64_t contexts_asked_for(CUstream stream, CUevent event)
 }
 
 /* The next stream may have the handle of one that went with a context, whoever made that. */
-static void play_deep_streams(void)
+CM_ROLE(deep_streams)
 {
 	CUcontext first, ctx;
 	CUstream stream;
@@ -332,7 +332,7 @@ static void play_deep_streams(void)
 }
 
 /* A capture ends with its context, whoever made that: the cache is at work again. */
-static void play_deep_capture(void)
+CM_ROLE(deep_capture)
 {
 	CUcontext first = cm_open(1);
 	CUdeviceptr block;
@@ -350,21 +350,6 @@ static void play_deep_capture(void)
 	OK(cuMemFree_v2(block));
 }
 
-static const struct cm_role roles[] = {
-	{"deep", play_deep},
-	{"deep_peer", play_deep_peer},
-	{"deep_peer_works", play_deep_peer_works},
-	{"deep_detach", play_deep_detach},
-	{"deep_end", play_deep_end},
-	{"deep_retain", play_deep_retain},
-	{"deep_free", play_deep_free},
-	{"deep_primary", play_deep_primary},
-	{"deep_capture", play_deep_capture},
-	{"deep_streams", play_deep_streams},
-	{"namespace", play_namespace},
-	{NULL, NULL},
-};
-
 CM_PLAY_EVERYWHERE(a_deeply_bound_library_talks_to_the_driver, "deep", NULL)
 CM_PLAY(a_deeply_bound_library_frees_what_others_took, "deep_free", NULL, NULL)
 CM_PLAY(a_deeply_bound_library_frees_exact_blocks_too, "deep_free", "placement:exact", NULL)
@@ -378,25 +363,3 @@ CM_PLAY_EVERYWHERE(a_reset_takes_all_memory_of_one_that_is_back, "deep_retain", 
 CM_PLAY(a_context_that_is_not_known_takes_its_streams, "deep_streams", "", "CUDASIM=devices:3")
 CM_PLAY(a_context_that_is_not_known_takes_its_capture, "deep_capture", "", "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(a_namespace_has_a_driver_of_its_own, "namespace", NULL)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(a_deeply_bound_library_talks_to_the_driver),
-		CM_PLAY_TEST(a_deeply_bound_library_frees_what_others_took),
-		CM_PLAY_TEST(a_deeply_bound_library_frees_exact_blocks_too),
-		CM_PLAY_TEST(a_deeply_bound_library_frees_in_stats_mode_too),
-		CM_PLAY_TEST(a_context_made_past_the_hooks_is_reached),
-		CM_PLAY_TEST(an_epoch_waits_for_a_peer_made_past_the_hooks),
-		CM_PLAY_TEST(a_context_made_past_the_hooks_takes_its_memory),
-		CM_PLAY_TEST(a_primary_context_met_by_chance_is_told),
-		CM_PLAY_TEST(a_context_that_ends_past_the_hooks_leaves_nothing),
-		CM_PLAY_TEST(a_reset_takes_all_memory_of_one_that_is_back),
-		CM_PLAY_TEST(a_context_that_is_not_known_takes_its_streams),
-		CM_PLAY_TEST(a_context_that_is_not_known_takes_its_capture),
-		CM_PLAY_TEST(a_namespace_has_a_driver_of_its_own),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("preload_limits", tests, NULL, NULL);
-}

@@ -21,7 +21,7 @@
 #include "tests/unit/cmocka_all.h"
 
 /* No free number below the ones that are open. */
-static void play_no_files(void)
+CM_ROLE(no_files)
 {
 	struct rlimit files;
 	CUdeviceptr block;
@@ -58,7 +58,7 @@ static void refuse_memfd(void)
 		_exit(77);
 }
 
-static void play_no_memfd(void)
+CM_ROLE(no_memfd)
 {
 	CUdeviceptr block;
 
@@ -83,7 +83,7 @@ static uint64_t resident_bytes(void)
 
 /* As a program does that must never wait for a page; the tables have room for far more than they
  * hold. */
-static void play_locked_memory(void)
+CM_ROLE(locked_memory)
 {
 	uint64_t before;
 
@@ -95,7 +95,7 @@ static void play_locked_memory(void)
 }
 
 /* The first file that the program opens gets the number of the error output, which is closed. */
-static void play_closed_stderr(void)
+CM_ROLE(closed_stderr)
 {
 	char path[PATH_MAX];
 	struct stat file;
@@ -111,7 +111,7 @@ static void play_closed_stderr(void)
 }
 
 /* The loader leaves the library out of a program that has another user's rights. */
-static void play_set_user_id(void)
+CM_ROLE(set_user_id)
 {
 	CM_MUST(!system("cd \"$REGIONS\" && ./other_user"));
 }
@@ -128,7 +128,7 @@ static void *alloc_and_free(void *arg)
 
 /* The first request of the process comes from a thread that has not much more stack than it
  * must. */
-static void play_small_stack(void)
+CM_ROLE(small_stack)
 {
 	const size_t bytes = 24 * UINT64_C(1024);
 	CUcontext ctx = cm_open(0);
@@ -141,16 +141,6 @@ static void play_small_stack(void)
 	CM_MUST(!pthread_join(thread, NULL));
 	CM_MUST(!pthread_attr_destroy(&attr));
 }
-
-static const struct cm_role roles[] = {
-	{"no_files", play_no_files},
-	{"no_memfd", play_no_memfd},
-	{"locked_memory", play_locked_memory},
-	{"closed_stderr", play_closed_stderr},
-	{"set_user_id", play_set_user_id},
-	{"small_stack", play_small_stack},
-	{NULL, NULL},
-};
 
 /* ---- the tests ---- */
 
@@ -165,17 +155,17 @@ static void must_say(void **state, const char *role, const char *conf, const cha
 		fail_msg("not said: %s; but: %s", text, play->said);
 }
 
-static void a_process_without_files_is_served(void **state)
+CM_PLAY_TEST(a_process_without_files_is_served)
 {
 	must_say(state, "no_files", "", "(Too many open files) and no shared memory");
 }
 
-static void a_process_that_may_make_no_memory_files_is_served(void **state)
+CM_PLAY_TEST(a_process_that_may_make_no_memory_files_is_served)
 {
 	must_say(state, "no_memfd", "region_dir:/nonexistent", "and no shared memory");
 }
 
-static void locked_memory_is_not_filled_with_empty_tables(void **state)
+CM_PLAY_TEST(locked_memory_is_not_filled_with_empty_tables)
 {
 	const size_t bytes = (size_t)4096 * MIB;
 	void *probe;
@@ -194,7 +184,7 @@ static void close_stderr(void)
 	(void)close(STDERR_FILENO);
 }
 
-static void nothing_is_written_where_the_error_output_was(void **state)
+CM_PLAY_TEST(nothing_is_written_where_the_error_output_was)
 {
 	struct cm_play *play = *state;
 
@@ -202,7 +192,7 @@ static void nothing_is_written_where_the_error_output_was(void **state)
 }
 
 /* The program is a copy of the one that says whether the library is there. */
-static void a_set_user_id_program_is_left_alone(void **state)
+CM_PLAY_TEST(a_set_user_id_program_is_left_alone)
 {
 	struct cm_play *play = *state;
 
@@ -216,19 +206,4 @@ static void a_set_user_id_program_is_left_alone(void **state)
 		cm_skip("no owners in this folder");
 	cm_play(state, "set_user_id", "", NULL);
 	assert_int_equal(cm_play_system(play, "rm other_user"), 0);
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(a_thread_with_little_stack_starts_the_library),
-		CM_PLAY_TEST(a_process_without_files_is_served),
-		CM_PLAY_TEST(a_process_that_may_make_no_memory_files_is_served),
-		CM_PLAY_TEST(locked_memory_is_not_filled_with_empty_tables),
-		CM_PLAY_TEST(nothing_is_written_where_the_error_output_was),
-		CM_PLAY_TEST(a_set_user_id_program_is_left_alone),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("preload_rights", tests, NULL, NULL);
 }

@@ -55,7 +55,7 @@ static uint64_t driver_allocations(void)
 }
 
 /* What one of them took another gives back, and the second life is served from the first one's. */
-static void play_unloaded(void)
+CM_ROLE(unloaded)
 {
 	uint64_t calls = 0;
 	void *kept, *ptr;
@@ -83,7 +83,7 @@ static void play_unloaded(void)
 	unload();
 }
 
-static void play_two(void)
+CM_ROLE(two)
 {
 	void *ours, *theirs;
 
@@ -106,7 +106,7 @@ static void play_two(void)
 }
 
 /* Nothing of before is there any more, and the next call begins anew. */
-static void play_reset(void)
+CM_ROLE(reset)
 {
 	void *live, *idle, *next;
 	int i;
@@ -126,29 +126,8 @@ static void play_reset(void)
 	}
 }
 
-static const struct cm_role roles[] = {
-	{"unloaded", play_unloaded},
-	{"two", play_two},
-	{"reset", play_reset},
-	{NULL, NULL},
-};
-
 CM_PLAY_EVERYWHERE(a_runtime_is_unloaded_and_loaded_again, "unloaded", NULL)
 CM_PLAY(an_unloaded_runtime_leaves_its_memory_to_the_next, "unloaded", "", "CACHED=1")
 CM_PLAY_EVERYWHERE(two_runtimes_free_each_others_memory, "two", NULL)
 CM_PLAY(two_runtimes_share_one_cache, "two", "", "CACHED=1")
 CM_PLAY_EVERYWHERE(a_device_reset_takes_all_memory, "reset", NULL)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(a_runtime_is_unloaded_and_loaded_again),
-		CM_PLAY_TEST(an_unloaded_runtime_leaves_its_memory_to_the_next),
-		CM_PLAY_TEST(two_runtimes_free_each_others_memory),
-		CM_PLAY_TEST(two_runtimes_share_one_cache),
-		CM_PLAY_TEST(a_device_reset_takes_all_memory),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("preload_runtimes", tests, NULL, NULL);
-}

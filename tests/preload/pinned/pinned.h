@@ -56,6 +56,6 @@ static inline void put(void *ptr)
 	assert_int_equal(cuMemFreeHost(ptr), CUDA_SUCCESS);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, open_context, close_context)
+#define CASE(name) CM_TEST_WITH(name, open_context, close_context)
 
 #endif

@@ -43,12 +43,11 @@ static struct cm_host_row host(void)
 	return row;
 }
 
-static void same_request_again_asks_no_driver(void **state)
+CASE(same_request_again_asks_no_driver)
 {
 	uint64_t allocs, frees;
 	void *ptr;
 
-	(void)state;
 	ptr = get(200 * KIB);
 	put(ptr);
 	allocs = cudasim_calls(ALLOC);
@@ -59,13 +58,12 @@ static void same_request_again_asks_no_driver(void **state)
 	assert_int_equal(cudasim_calls(FREE), frees);
 }
 
-static void counters_tell_what_the_program_did(void **state)
+CASE(counters_tell_what_the_program_did)
 {
 	struct cm_host_row before, row;
 	char *pages;
 	void *ptr;
 
-	(void)state;
 	before = host();
 	pages = aligned_alloc(4096, 8 * KIB);
 	ptr = get_kind(CU_MEMHOSTALLOC_WRITECOMBINED, 300 * KIB);
@@ -93,13 +91,12 @@ static void counters_tell_what_the_program_did(void **state)
 	free(pages);
 }
 
-static void device_counters_know_nothing_of_it(void **state)
+CASE(device_counters_know_nothing_of_it)
 {
 	struct cm_device_row before, after;
 	CUdeviceptr device;
 	bool torn;
 
-	(void)state;
 	assert_int_equal(cuMemAlloc(&device, 4096), CUDA_SUCCESS);
 	assert_int_equal(cuMemFree(device), CUDA_SUCCESS);
 	(void)host();
@@ -110,12 +107,11 @@ static void device_counters_know_nothing_of_it(void **state)
 	assert_memory_equal(before.stat, after.stat, sizeof(before.stat));
 }
 
-static void failure_is_answered_by_giving_back(void **state)
+CASE(failure_is_answered_by_giving_back)
 {
 	uint64_t frees;
 	void *ptr;
 
-	(void)state;
 	put(get(400 * KIB));
 	frees = cudasim_calls(FREE);
 	assert_int_equal(cudasim_fail(ALLOC, 1, CUDA_ERROR_OUT_OF_MEMORY), 0);
@@ -124,14 +120,13 @@ static void failure_is_answered_by_giving_back(void **state)
 	put(ptr);
 }
 
-static void nothing_is_recorded_while_a_capture_is_active(void **state)
+CASE(nothing_is_recorded_while_a_capture_is_active)
 {
 	uint64_t records;
 	CUgraph graph;
 	CUstream stream;
 	void *ptr;
 
-	(void)state;
 	ptr = get(96 * KIB);
 	assert_int_equal(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
 	assert_int_equal(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED),
@@ -146,7 +141,7 @@ static void nothing_is_recorded_while_a_capture_is_active(void **state)
 	assert_int_equal(cuStreamDestroy(stream), CUDA_SUCCESS);
 }
 
-static void free_waits_for_copies_unless_never(void **state)
+CASE(free_waits_for_copies_unless_never)
 {
 	const char *conf = getenv("CUDAMEM_CONF");
 	const bool waits = !conf || !strstr(conf, "sync:never");
@@ -155,7 +150,6 @@ static void free_waits_for_copies_unless_never(void **state)
 	uint64_t start;
 	void *ptr;
 
-	(void)state;
 	assert_int_equal(cuMemAlloc(&device, MIB), CUDA_SUCCESS);
 	assert_int_equal(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
 	ptr = get(MIB);
@@ -169,12 +163,11 @@ static void free_waits_for_copies_unless_never(void **state)
 	assert_int_equal(cuMemFree(device), CUDA_SUCCESS);
 }
 
-static void block_is_as_large_as_its_class(void **state)
+CASE(block_is_as_large_as_its_class)
 {
 	size_t bytes = 0;
 	void *ptr = get(9 * MIB);
 
-	(void)state;
 	assert_int_equal(cuMemGetAddressRange(NULL, &bytes, (CUdeviceptr)(uintptr_t)ptr),
 			 CUDA_SUCCESS);
 	assert_int_equal(bytes, 9 * MIB);
@@ -186,11 +179,10 @@ static void block_is_as_large_as_its_class(void **state)
 	put(ptr);
 }
 
-static void block_comes_with_its_last_contents(void **state)
+CASE(block_comes_with_its_last_contents)
 {
 	char *ptr = get(600 * KIB);
 
-	(void)state;
 	memset(ptr, 0x33, 600 * KIB);
 	put(ptr);
 	ptr = get(600 * KIB);
@@ -198,45 +190,25 @@ static void block_comes_with_its_last_contents(void **state)
 	put(ptr);
 }
 
-static void freed_block_still_has_flags(void **state)
+CASE(freed_block_still_has_flags)
 {
 	unsigned flags;
 	void *ptr = get_kind(CU_MEMHOSTALLOC_PORTABLE, 700 * KIB);
 
-	(void)state;
 	put(ptr);
 	assert_int_equal(cuMemHostGetFlags(&flags, ptr), CUDA_SUCCESS);
 	assert_int_equal(cuMemFreeHost(ptr), CUDA_ERROR_INVALID_VALUE);
 }
 
-static void idle_memory_stays_with_the_process_up_to_a_limit(void **state)
+CASE(idle_memory_stays_with_the_process_up_to_a_limit)
 {
 	void *ptr[12];
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < 12; i++)
 		ptr[i] = get(64 * MIB);
 	for (i = 0; i < 12; i++)
 		put(ptr[i]);
 	assert_int_equal(host().reserved_bytes.current, 256 * MIB);
 	assert_int_equal(host().allocated_bytes.current, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CASE(same_request_again_asks_no_driver),
-		CASE(counters_tell_what_the_program_did),
-		CASE(device_counters_know_nothing_of_it),
-		CASE(failure_is_answered_by_giving_back),
-		CASE(nothing_is_recorded_while_a_capture_is_active),
-		CASE(free_waits_for_copies_unless_never),
-		CASE(block_is_as_large_as_its_class),
-		CASE(block_comes_with_its_last_contents),
-		CASE(freed_block_still_has_flags),
-		CASE(idle_memory_stays_with_the_process_up_to_a_limit),
-	};
-
-	return cmocka_run_group_tests_name("pinned_cache", tests, NULL, NULL);
 }

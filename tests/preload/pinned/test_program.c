@@ -8,14 +8,13 @@
 
 #include "tests/preload/pinned/pinned.h"
 
-static void every_block_answers_for_its_kind(void **state)
+CASE(every_block_answers_for_its_kind)
 {
 	unsigned kind, round, flags;
 	CUmemorytype type;
 	CUdeviceptr device;
 	void *ptr;
 
-	(void)state;
 	for (round = 0; round < 3; round++)
 		for (kind = 0; kind < KINDS; kind++) {
 			ptr = get_kind(kind, 5 * KIB);
@@ -32,13 +31,12 @@ static void every_block_answers_for_its_kind(void **state)
 		}
 }
 
-static void block_can_be_used_to_its_last_byte(void **state)
+CASE(block_can_be_used_to_its_last_byte)
 {
 	static const size_t sizes[] = {1, 511, 513, 4096, 4097, 100000, MIB + 1, 9 * MIB + 513};
 	size_t i, round;
 	char *ptr;
 
-	(void)state;
 	for (round = 0; round < 2; round++)
 		for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 			ptr = get(sizes[i]);
@@ -48,11 +46,10 @@ static void block_can_be_used_to_its_last_byte(void **state)
 		}
 }
 
-static void odd_requests_get_the_drivers_answer(void **state)
+CASE(odd_requests_get_the_drivers_answer)
 {
 	void *ptr = &ptr;
 
-	(void)state;
 	assert_int_equal(cuMemHostAlloc(NULL, 4096, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuMemHostAlloc(&ptr, 0, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuMemHostAlloc(&ptr, 4096, 8), CUDA_ERROR_INVALID_VALUE);
@@ -62,12 +59,11 @@ static void odd_requests_get_the_drivers_answer(void **state)
 	assert_ptr_equal(ptr, &ptr);
 }
 
-static void bad_free_gets_the_drivers_answer(void **state)
+CASE(bad_free_gets_the_drivers_answer)
 {
 	char local, *ptr = get(8 * KIB), *other = get(8 * KIB);
 	CUdeviceptr device;
 
-	(void)state;
 	assert_int_equal(cuMemAlloc(&device, 4096), CUDA_SUCCESS);
 	assert_int_equal(cuMemFreeHost(NULL), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuMemFreeHost(&local), CUDA_ERROR_INVALID_VALUE);
@@ -81,14 +77,13 @@ static void bad_free_gets_the_drivers_answer(void **state)
 	assert_int_equal(cuMemFree(device), CUDA_SUCCESS);
 }
 
-static void copy_on_its_way_reaches_no_later_block(void **state)
+CASE(copy_on_its_way_reaches_no_later_block)
 {
 	CUdeviceptr device;
 	CUstream stream;
 	char *ptr, *later;
 	size_t i;
 
-	(void)state;
 	assert_int_equal(cuMemAlloc(&device, MIB), CUDA_SUCCESS);
 	assert_int_equal(cuMemsetD8(device, 0xdd, MIB), CUDA_SUCCESS);
 	assert_int_equal(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
@@ -108,12 +103,11 @@ static void copy_on_its_way_reaches_no_later_block(void **state)
 	assert_int_equal(cuMemFree(device), CUDA_SUCCESS);
 }
 
-static void destroyed_context_frees_what_it_made(void **state)
+CASE(destroyed_context_frees_what_it_made)
 {
 	void *ptr, *portable, *kept = get(64 * KIB);
 	CUcontext other;
 
-	(void)state;
 	assert_int_equal(cuCtxCreate(&other, NULL, 0, 0), CUDA_SUCCESS);
 	ptr = get(64 * KIB);
 	portable = get_kind(CU_MEMHOSTALLOC_PORTABLE, 64 * KIB);
@@ -126,12 +120,11 @@ static void destroyed_context_frees_what_it_made(void **state)
 	put(kept);
 }
 
-static void registering_passes(void **state)
+CASE(registering_passes)
 {
 	char *pages = aligned_alloc(4096, 16 * KIB);
 	unsigned flags = 0;
 
-	(void)state;
 	assert_int_equal(cuMemHostRegister(pages, 12 * KIB, CU_MEMHOSTREGISTER_PORTABLE),
 			 CUDA_SUCCESS);
 	assert_int_equal(cuMemHostRegister(pages, 4 * KIB, 0),
@@ -143,24 +136,22 @@ static void registering_passes(void **state)
 	free(pages);
 }
 
-static void driver_without_memory_is_heard(void **state)
+CASE(driver_without_memory_is_heard)
 {
 	void *ptr = &ptr;
 
-	(void)state;
 	assert_int_equal(cudasim_fail(ALLOC, 1, CUDA_ERROR_OUT_OF_MEMORY), 0);
 	assert_int_equal(cudasim_fail(ALLOC, 2, CUDA_ERROR_OUT_OF_MEMORY), 0);
 	assert_int_equal(cuMemHostAlloc(&ptr, 48 * KIB, 0), CUDA_ERROR_OUT_OF_MEMORY);
 	assert_ptr_equal(ptr, &ptr);
 }
 
-static void free_during_a_capture_is_harmless(void **state)
+CASE(free_during_a_capture_is_harmless)
 {
 	void *ptr = get(96 * KIB);
 	CUgraph graph = NULL;
 	CUstream stream;
 
-	(void)state;
 	assert_int_equal(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
 	assert_int_equal(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED),
 			 CUDA_SUCCESS);
@@ -173,13 +164,12 @@ static void free_during_a_capture_is_harmless(void **state)
 }
 
 /* As natively, and the block stays. */
-static void free_in_a_global_capture_is_forbidden(void **state)
+CASE(free_in_a_global_capture_is_forbidden)
 {
 	void *ptr = get(96 * KIB), *other = NULL;
 	CUgraph graph = NULL;
 	CUstream stream;
 
-	(void)state;
 	assert_int_equal(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
 	assert_int_equal(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
 	assert_int_equal(cuMemFreeHost(ptr), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
@@ -189,22 +179,4 @@ static void free_in_a_global_capture_is_forbidden(void **state)
 	assert_int_equal(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 	put(ptr);
 	assert_int_equal(cuStreamDestroy(stream), CUDA_SUCCESS);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CASE(every_block_answers_for_its_kind),
-		CASE(block_can_be_used_to_its_last_byte),
-		CASE(odd_requests_get_the_drivers_answer),
-		CASE(bad_free_gets_the_drivers_answer),
-		CASE(copy_on_its_way_reaches_no_later_block),
-		CASE(destroyed_context_frees_what_it_made),
-		CASE(registering_passes),
-		CASE(driver_without_memory_is_heard),
-		CASE(free_during_a_capture_is_harmless),
-		CASE(free_in_a_global_capture_is_forbidden),
-	};
-
-	return cmocka_run_group_tests_name("pinned", tests, NULL, NULL);
 }

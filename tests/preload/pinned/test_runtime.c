@@ -24,12 +24,13 @@ static int reset_device(void **state)
 	return cudaDeviceReset() != cudaSuccess;
 }
 
-static void mallochost_and_hostalloc_share_a_cache(void **state)
+#define CASE(test) CM_TEST_WITH(test, NULL, reset_device)
+
+CASE(mallochost_and_hostalloc_share_a_cache)
 {
 	void *ptr, *again;
 	uint64_t calls;
 
-	(void)state;
 	assert_int_equal(cudaMallocHost(&ptr, 100 * KIB), cudaSuccess);
 	memset(ptr, 1, 100 * KIB);
 	assert_int_equal(cudaFreeHost(ptr), cudaSuccess);
@@ -43,7 +44,7 @@ static void mallochost_and_hostalloc_share_a_cache(void **state)
 	}
 }
 
-static void flags_and_device_pointer_are_the_blocks_own(void **state)
+CASE(flags_and_device_pointer_are_the_blocks_own)
 {
 	static const unsigned flags[] = {
 		cudaHostAllocDefault,
@@ -55,7 +56,6 @@ static void flags_and_device_pointer_are_the_blocks_own(void **state)
 	unsigned got;
 	size_t i, round;
 
-	(void)state;
 	for (round = 0; round < 2; round++)
 		for (i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
 			assert_int_equal(cudaHostAlloc(&ptr, 20 * KIB, flags[i]), cudaSuccess);
@@ -66,11 +66,10 @@ static void flags_and_device_pointer_are_the_blocks_own(void **state)
 		}
 }
 
-static void errors_are_the_runtimes_own(void **state)
+CASE(errors_are_the_runtimes_own)
 {
 	void *ptr = &ptr;
 
-	(void)state;
 	assert_int_equal(cudaHostAlloc(NULL, 1, 0), cudaErrorInvalidValue);
 	assert_int_equal(cudaHostAlloc(&ptr, 1, 0x1000), cudaErrorInvalidValue);
 	assert_int_equal(cudaGetLastError(), cudaErrorInvalidValue);
@@ -84,11 +83,10 @@ static void errors_are_the_runtimes_own(void **state)
 	assert_int_equal(cudaGetLastError(), cudaErrorInvalidValue);
 }
 
-static void device_reset_frees_pinned_memory(void **state)
+CASE(device_reset_frees_pinned_memory)
 {
 	void *ptr, *idle;
 
-	(void)state;
 	assert_int_equal(cudaMallocHost(&idle, 50 * KIB), cudaSuccess);
 	assert_int_equal(cudaMallocHost(&ptr, 50 * KIB), cudaSuccess);
 	assert_int_equal(cudaFreeHost(idle), cudaSuccess);
@@ -100,28 +98,12 @@ static void device_reset_frees_pinned_memory(void **state)
 	assert_int_equal(cudaFreeHost(ptr), cudaSuccess);
 }
 
-static void registering_passes(void **state)
+CASE(registering_passes)
 {
 	char *pages = aligned_alloc(4096, 8 * KIB);
 
-	(void)state;
 	assert_int_equal(cudaHostRegister(pages, 8 * KIB, cudaHostRegisterDefault), cudaSuccess);
 	assert_int_equal(cudaHostUnregister(pages), cudaSuccess);
 	assert_int_equal(cudaHostUnregister(pages), cudaErrorHostMemoryNotRegistered);
 	free(pages);
-}
-
-#define CASE(name) cmocka_unit_test_teardown(name, reset_device)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CASE(mallochost_and_hostalloc_share_a_cache),
-		CASE(flags_and_device_pointer_are_the_blocks_own),
-		CASE(errors_are_the_runtimes_own),
-		CASE(device_reset_frees_pinned_memory),
-		CASE(registering_passes),
-	};
-
-	return cmocka_run_group_tests_name("pinned_runtime", tests, NULL, NULL);
 }

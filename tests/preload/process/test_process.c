@@ -61,7 +61,7 @@ static bool has_file_of_ours(void)
 	return found;
 }
 
-static void play_idle(void)
+CM_ROLE(idle)
 {
 	CM_MUST(cm_rerun_is_mapped("libcudamem.so"));
 	CM_MUST(!cm_rerun_is_mapped("libcuda.so"));
@@ -70,7 +70,7 @@ static void play_idle(void)
 	CM_MUST(!has_file_of_ours());
 }
 
-static void play_first_allocation(void)
+CM_ROLE(first_allocation)
 {
 	CUdeviceptr block;
 
@@ -99,7 +99,7 @@ static void visit(void *data, const char *key, int64_t value)
 	visits++;
 }
 
-static void play_api_before(void)
+CM_ROLE(api_before)
 {
 	uint64_t free_bytes = 1, total_bytes = 1;
 	char text[8] = "";
@@ -136,7 +136,7 @@ static void check_json(void)
 	free(text);
 }
 
-static void play_api(void)
+CM_ROLE(api)
 {
 	size_t native_free, native_total;
 	uint64_t free_bytes, total_bytes;
@@ -197,7 +197,7 @@ static void read_host(void)
 	CM_MUST(api.host_memory_stats(visit_host, &host) > 20);
 }
 
-static void play_host_api(void)
+CM_ROLE(host_api)
 {
 	void *small, *large;
 	char text[4096];
@@ -222,7 +222,7 @@ static void play_host_api(void)
 	CM_MUST(cuda.host_free(small) == CUDA_SUCCESS);
 }
 
-static void play_two_devices(void)
+CM_ROLE(two_devices)
 {
 	uint64_t free_bytes, total_bytes;
 
@@ -258,7 +258,7 @@ static void free_last(void)
 }
 
 /* As a static object does that was made before the first CUDA call. */
-static void play_late_free(void)
+CM_ROLE(late_free)
 {
 	CM_MUST(!atexit(free_last));
 	cm_driver_open(&cuda, 1);
@@ -281,7 +281,7 @@ static void *allocate_for_ever(void *arg)
 	return NULL;
 }
 
-static void play_busy_exit(void)
+CM_ROLE(busy_exit)
 {
 	pthread_t thread;
 	int i;
@@ -297,7 +297,7 @@ static void play_busy_exit(void)
  * CUDA does not work in a child that was forked after its start: what it answers is the driver's.
  * It has nothing of ours then, so it may end as it likes.
  */
-static void play_fork(void)
+CM_ROLE(fork)
 {
 	CUdeviceptr block, other = 0;
 	void *pinned = NULL;
@@ -320,7 +320,7 @@ static void play_fork(void)
 	CM_MUST(cuda.free(alloc(MIB)) == CUDA_SUCCESS);
 }
 
-static void play_fork_before(void)
+CM_ROLE(fork_before)
 {
 	pid_t pid = fork();
 
@@ -332,20 +332,20 @@ static void play_fork_before(void)
 	play_first_allocation();
 }
 
-static void play_exec(void)
+CM_ROLE(exec)
 {
 	play_first_allocation();
 	cm_rerun_exec("first_allocation");
 }
 
-static void play_child_of_another_kind(void)
+CM_ROLE(child_of_another_kind)
 {
 	play_first_allocation();
 	CM_MUST(system("exec true") == 0);
 	CM_MUST(cm_count_regions() == 1);
 }
 
-static void play_thread_end(void)
+CM_ROLE(thread_end)
 {
 	play_first_allocation();
 	pthread_exit(NULL);
@@ -370,7 +370,7 @@ static void *go_on_alone(void *arg)
 	return arg;
 }
 
-static void play_main_thread_end(void)
+CM_ROLE(main_thread_end)
 {
 	pthread_t thread;
 
@@ -380,7 +380,7 @@ static void play_main_thread_end(void)
 }
 
 /* A folder with no room, and no file of ours in it at the end. */
-static void play_full_folder(void)
+CM_ROLE(full_folder)
 {
 	cm_api_open(&api);
 	cm_driver_open(&cuda, 1);
@@ -390,7 +390,7 @@ static void play_full_folder(void)
 }
 
 /* Room for what a process has at first: what grows later finds none, and is passed on. */
-static void play_filling_folder(void)
+CM_ROLE(filling_folder)
 {
 	enum { MOST = 100000, BATCH = 250 };
 	CUdeviceptr *blocks = calloc(MOST, sizeof(*blocks));
@@ -420,7 +420,7 @@ static void count_open_region(void *data, const struct cm_find *find)
 }
 
 /* In a PID namespace of its own, with the /proc of the one outside: there it is found. */
-static void play_inner(void)
+CM_ROLE(inner)
 {
 	char outer[32] = {0};
 	unsigned count = 0;
@@ -431,27 +431,6 @@ static void play_inner(void)
 	(void)cm_find_regions(NULL, (pid_t)strtol(outer, NULL, 10), count_open_region, &count);
 	CM_MUST(count == 1);
 }
-
-static const struct cm_role roles[] = {
-	{"idle", play_idle},
-	{"first_allocation", play_first_allocation},
-	{"api_before", play_api_before},
-	{"api", play_api},
-	{"host_api", play_host_api},
-	{"two_devices", play_two_devices},
-	{"late_free", play_late_free},
-	{"busy_exit", play_busy_exit},
-	{"fork", play_fork},
-	{"fork_before", play_fork_before},
-	{"exec", play_exec},
-	{"child_of_another_kind", play_child_of_another_kind},
-	{"thread_end", play_thread_end},
-	{"main_thread_end", play_main_thread_end},
-	{"full_folder", play_full_folder},
-	{"filling_folder", play_filling_folder},
-	{"inner", play_inner},
-	{NULL, NULL},
-};
 
 /* ---- the tests ---- */
 
@@ -469,7 +448,7 @@ CM_PLAY(a_child_without_cuda_leaves_the_region_alone, "child_of_another_kind", "
 CM_PLAY(the_last_thread_ends_the_process, "thread_end", "", NULL)
 CM_PLAY(a_process_runs_on_without_its_main_thread, "main_thread_end", "", NULL)
 
-static void exit_is_clean_while_threads_allocate(void **state)
+CM_PLAY_TEST(exit_is_clean_while_threads_allocate)
 {
 	int i;
 
@@ -499,7 +478,7 @@ static bool can_mount(void)
 	return waitpid(pid, &status, 0) == pid && status == 0;
 }
 
-static void a_full_dev_shm_stops_nothing(void **state)
+CM_PLAY_TEST(a_full_dev_shm_stops_nothing)
 {
 	/* No room for the header; for it, and for none of the tables. */
 	static const char *const sizes[] = {"size=4k", "size=100k"};
@@ -540,14 +519,14 @@ static bool can_enter(void)
 	return waitpid(pid, &status, 0) == pid && status == 0;
 }
 
-static void a_region_is_found_from_outside_a_pid_namespace(void **state)
+CM_PLAY_TEST(a_region_is_found_from_outside_a_pid_namespace)
 {
 	if (!can_enter())
 		cm_skip("PID namespaces are not allowed here");
 	cm_play_under(*state, "inner", "", NULL, enter_pid_namespace);
 }
 
-static void a_dev_shm_that_fills_up_stops_nothing(void **state)
+CM_PLAY_TEST(a_dev_shm_that_fills_up_stops_nothing)
 {
 	struct cm_play *play = *state;
 
@@ -555,30 +534,4 @@ static void a_dev_shm_that_fills_up_stops_nothing(void **state)
 		cm_skip("mounting is not allowed here");
 	mount_size = "size=4200k";
 	cm_play_under(play, "filling_folder", "events:0", NULL, mount_small_folder);
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(a_process_without_cuda_has_nothing_more),
-		CM_PLAY_TEST(an_allocation_makes_the_region_and_exit_removes_it),
-		CM_PLAY_TEST(the_api_has_nothing_to_tell_before_the_first_call),
-		CM_PLAY_TEST(the_api_tells_what_pytorch_tells),
-		CM_PLAY_TEST(the_api_tells_of_pinned_memory),
-		CM_PLAY_TEST(the_api_knows_its_devices),
-		CM_PLAY_TEST(a_free_after_our_exit_is_harmless),
-		CM_PLAY_TEST(exit_is_clean_while_threads_allocate),
-		CM_PLAY_TEST(a_forked_child_hears_the_driver),
-		CM_PLAY_TEST(a_fork_before_cuda_changes_nothing),
-		CM_PLAY_TEST(the_next_program_of_the_process_starts_anew),
-		CM_PLAY_TEST(a_child_without_cuda_leaves_the_region_alone),
-		CM_PLAY_TEST(the_last_thread_ends_the_process),
-		CM_PLAY_TEST(a_process_runs_on_without_its_main_thread),
-		CM_PLAY_TEST(a_full_dev_shm_stops_nothing),
-		CM_PLAY_TEST(a_dev_shm_that_fills_up_stops_nothing),
-		CM_PLAY_TEST(a_region_is_found_from_outside_a_pid_namespace),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("preload_process", tests, NULL, NULL);
 }

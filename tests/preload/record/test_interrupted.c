@@ -112,7 +112,7 @@ static void call_all(void)
 	(void)api.record_memory_history("all", "state", "all", UINT64_MAX, 1);
 }
 
-static void play_interrupted(void)
+CM_ROLE(interrupted)
 {
 	const struct sigaction action = {.sa_sigaction = interrupt, .sa_flags = SA_SIGINFO};
 
@@ -155,23 +155,9 @@ static bool can_step(void)
 	return can;
 }
 
-static void a_handler_can_ask_for_memory_at_every_moment(void **state)
+CM_PLAY_TEST(a_handler_can_ask_for_memory_at_every_moment)
 {
 	if (!can_step())
 		cm_skip("no instruction can be stopped behind here");
 	cm_play(state, "interrupted", "stacks:state", NULL);
-}
-
-int main(int argc, char **argv)
-{
-	static const struct cm_role roles[] = {
-		{"interrupted", play_interrupted},
-		{NULL, NULL},
-	};
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(a_handler_can_ask_for_memory_at_every_moment),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("interrupted", tests, NULL, NULL);
 }

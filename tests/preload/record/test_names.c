@@ -84,7 +84,7 @@ static void must_be_in(const char *want)
 	CM_MUST(!strcmp(path, want));
 }
 
-static void play_own(void)
+CM_ROLE(own)
 {
 	begin();
 	must_be_named("");
@@ -105,7 +105,7 @@ static void play_own(void)
 }
 
 /* Beyond what is kept the last kept name stays, and every pop finds its push. */
-static void play_deep(void)
+CM_ROLE(deep)
 {
 	char name[16];
 	int i;
@@ -133,7 +133,7 @@ static void *name_in_thread(void *arg)
 	return NULL;
 }
 
-static void play_threads(void)
+CM_ROLE(threads)
 {
 	char name[] = "the other's";
 	pthread_t thread;
@@ -145,7 +145,7 @@ static void play_threads(void)
 	must_be_named("main's");
 }
 
-static void play_fork(void)
+CM_ROLE(fork)
 {
 	pid_t child;
 
@@ -180,7 +180,7 @@ static uint64_t count_events(void)
 }
 
 /* Every parameter of PyTorch's function. */
-static void play_switch(void)
+CM_ROLE(switch)
 {
 	uint64_t count;
 
@@ -220,7 +220,7 @@ static int ask_by_command(uint64_t set, uint64_t values, uint64_t max_entries)
 	return cm_client_send(reader, &command, 60 * SECOND);
 }
 
-static void play_refuse(void)
+CM_ROLE(refuse)
 {
 	const uint64_t all = CM_RECORD_SET_EVENTS | CM_RECORD_SET_CONTEXT | CM_RECORD_SET_STACKS |
 			     CM_RECORD_SET_MAX_ENTRIES | CM_RECORD_CLEAR;
@@ -247,7 +247,7 @@ static int record_first(void)
 }
 
 /* It is the one function that is of use before the program has asked for any of the driver's. */
-static void play_early(void)
+CM_ROLE(early)
 {
 	CM_MUST(dlopen(getenv("DRIVER"), RTLD_NOW));
 	CM_MUST(!record_first());
@@ -258,7 +258,7 @@ static void play_early(void)
 }
 
 /* Too early for a machine without a driver; but one that comes later is not missed. */
-static void play_too_early(void)
+CM_ROLE(too_early)
 {
 	if (dlopen("libcuda.so.1", RTLD_NOW))
 		return; /* no such machine */
@@ -267,7 +267,7 @@ static void play_too_early(void)
 }
 
 /* Neither the loader nor what is recorded is waited for by who holds the other. */
-static void play_while_opened(void)
+CM_ROLE(while_opened)
 {
 	pthread_t *thread;
 	void *library;
@@ -284,7 +284,7 @@ static void play_while_opened(void)
 	CM_MUST(history_last(reader, CM_TABLE_EVENT, CM_ACTION_ALLOC).stack);
 }
 
-static void play_off(void)
+CM_ROLE(off)
 {
 	look_up();
 	CM_MUST(api.record_memory_history("all", "alloc", "all", UINT64_MAX, 0) == -ENODEV);
@@ -306,7 +306,7 @@ static nvtxEventAttributes_t attributes_of(const char *text)
 	return attributes;
 }
 
-static void play_nvtx(void)
+CM_ROLE(nvtx)
 {
 	nvtxEventAttributes_t attributes = attributes_of("with attributes");
 	nvtxDomainHandle_t one, two;
@@ -346,7 +346,7 @@ static void play_nvtx(void)
 }
 
 /* Without the variable NVTX finds no tool, and nothing is named. */
-static void play_nvtx_alone(void)
+CM_ROLE(nvtx_alone)
 {
 	begin();
 	(void)nvtxRangePushA("step");
@@ -354,7 +354,7 @@ static void play_nvtx_alone(void)
 	(void)nvtxRangePop();
 }
 
-static void ranges_of_nvtx_name_what_is_done_in_them(void **state)
+CM_PLAY_TEST(ranges_of_nvtx_name_what_is_done_in_them)
 {
 	char more[PATH_MAX + 32];
 
@@ -366,15 +366,13 @@ CM_PLAY(without_its_variable_nvtx_is_left_alone, "nvtx_alone", "", NULL)
 
 #else
 
-static void ranges_of_nvtx_name_what_is_done_in_them(void **state)
+CM_PLAY_TEST(ranges_of_nvtx_name_what_is_done_in_them)
 {
-	(void)state;
 	cm_skip("the CUDA headers here have no nvtx3/nvToolsExt.h");
 }
 
-static void without_its_variable_nvtx_is_left_alone(void **state)
+CM_PLAY_TEST(without_its_variable_nvtx_is_left_alone)
 {
-	(void)state;
 	cm_skip("the CUDA headers here have no nvtx3/nvToolsExt.h");
 }
 
@@ -390,41 +388,3 @@ CM_PLAY(recording_can_begin_before_the_first_allocation, "early", "", NULL)
 CM_PLAY(recording_can_be_asked_for_before_there_is_a_driver, "too_early", "", "LD_LIBRARY_PATH=")
 CM_PLAY(a_library_can_switch_it_while_it_is_opened, "while_opened", "", NULL)
 CM_PLAY(a_library_that_does_nothing_says_so, "off", "mode:off", NULL)
-
-int main(int argc, char **argv)
-{
-	static const struct cm_role roles[] = {
-		{"own", play_own},
-		{"deep", play_deep},
-		{"threads", play_threads},
-		{"fork", play_fork},
-		{"switch", play_switch},
-		{"refuse", play_refuse},
-		{"early", play_early},
-		{"too_early", play_too_early},
-		{"while_opened", play_while_opened},
-		{"off", play_off},
-#if CM_HAVE_NVTX
-		{"nvtx", play_nvtx},
-		{"nvtx_alone", play_nvtx_alone},
-#endif
-		{NULL, NULL},
-	};
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(names_of_the_program_nest),
-		CM_PLAY_TEST(names_nest_deeper_than_is_kept),
-		CM_PLAY_TEST(threads_have_names_of_their_own),
-		CM_PLAY_TEST(a_child_ends_what_its_parent_began),
-		CM_PLAY_TEST(the_program_switches_what_is_recorded),
-		CM_PLAY_TEST(words_that_are_none_change_nothing),
-		CM_PLAY_TEST(recording_can_begin_before_the_first_allocation),
-		CM_PLAY_TEST(recording_can_be_asked_for_before_there_is_a_driver),
-		CM_PLAY_TEST(a_library_can_switch_it_while_it_is_opened),
-		CM_PLAY_TEST(a_library_that_does_nothing_says_so),
-		CM_PLAY_TEST(ranges_of_nvtx_name_what_is_done_in_them),
-		CM_PLAY_TEST(without_its_variable_nvtx_is_left_alone),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("names", tests, NULL, NULL);
-}

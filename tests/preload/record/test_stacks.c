@@ -120,7 +120,7 @@ static int (*const chains[])(unsigned depth, chain_fn *end) = {chain_O0, chain_O
 							       chain_O2_frame, chain_O3};
 #define CHAINS (sizeof(chains) / sizeof(chains[0]))
 
-static void play_alloc(void)
+CM_ROLE(alloc)
 {
 	struct history_stack stack;
 	struct cm_event event;
@@ -149,7 +149,7 @@ static void play_alloc(void)
 	}
 }
 
-static void play_all(void)
+CM_ROLE(all)
 {
 	struct history_stack stack;
 	struct cm_event event;
@@ -168,7 +168,7 @@ static void play_all(void)
 }
 
 /* Equal stacks are there once: the table does not grow. So short that all of it is the chain's. */
-static void play_again(void)
+CM_ROLE(again)
 {
 	uint64_t words = 0, count = 0;
 	uint32_t id = 0;
@@ -190,7 +190,7 @@ static void play_again(void)
 	CM_MUST(!reader->header.record.stacks_lost && !reader->header.record.texts_lost);
 }
 
-static void play_off(void)
+CM_ROLE(off)
 {
 	begin();
 	call(chain_O2, get);
@@ -200,7 +200,7 @@ static void play_off(void)
 }
 
 /* Only what was asked for is kept, and that there was more is said. */
-static void play_shallow(void)
+CM_ROLE(shallow)
 {
 	struct history_stack stack;
 
@@ -225,7 +225,7 @@ static void get_and_so_on(void)
 }
 
 /* Many more stacks than the table has room for. */
-static void play_full(void)
+CM_ROLE(full)
 {
 	static chain_fn *const ends[] = {get, get_once_more, get_and_so_on};
 	unsigned depth;
@@ -246,7 +246,7 @@ static void play_full(void)
 }
 
 /* A program in C has no frames of Python. */
-static void play_no_python(void)
+CM_ROLE(no_python)
 {
 	begin();
 	call(chain_O2, get);
@@ -255,7 +255,7 @@ static void play_no_python(void)
 	CM_MUST(!reader->header.record.stack_words);
 }
 
-static void play_small_texts(void)
+CM_ROLE(small_texts)
 {
 	begin();
 	CM_MUST(reader->header.table[CM_TABLE_TEXT].capacity == 1u << 20);
@@ -276,7 +276,7 @@ static void *allocate_in_thread(void *arg)
 
 #define THREADS 4
 
-static void play_threads(void)
+CM_ROLE(threads)
 {
 	CUdeviceptr blocks[THREADS];
 	pthread_t threads[THREADS];
@@ -303,7 +303,7 @@ static void play_threads(void)
 
 /* CUDA does not work in a child; what it asks for in vain leaves no trace in its parent's
  * region. */
-static void play_fork(void)
+CM_ROLE(fork)
 {
 	struct history_stack stack;
 	uint64_t words, texts;
@@ -362,7 +362,7 @@ static void must_go_through(uint32_t id, const char *library)
 
 /* Two libraries that take the same addresses, one after the other: each stack is named by the one
  * that was there when it was recorded. */
-static void play_plugins(void)
+CM_ROLE(plugins)
 {
 	const char *one = getenv("PLUGIN_ONE"), *two = getenv("PLUGIN_TWO");
 	uint32_t first, second, third;
@@ -398,7 +398,7 @@ __asm__(".text\n"
 	".size on_stack, . - on_stack\n");
 
 /* The program has done so all along, natively it works; nothing is mapped behind that stack. */
-static void play_switched(void)
+CM_ROLE(switched)
 {
 	const size_t bytes = 256 << 10;
 	char *stack = mmap(NULL, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -416,7 +416,7 @@ static void play_switched(void)
 
 #else
 
-static void play_switched(void)
+CM_ROLE(switched)
 {
 	begin();
 }
@@ -438,40 +438,3 @@ CM_PLAY(a_child_leaves_its_parents_record_alone, "fork", "stacks:all",
 	"TSAN_OPTIONS=die_after_fork=0")
 CM_PLAY(a_stack_with_wrong_rules_is_cut_short, "switched", "stacks:all", NULL)
 CM_PLAY(libraries_that_come_and_go_keep_their_names, "plugins", "stacks:alloc", NULL)
-
-int main(int argc, char **argv)
-{
-	static const struct cm_role roles[] = {
-		{"alloc", play_alloc},
-		{"all", play_all},
-		{"again", play_again},
-		{"off", play_off},
-		{"shallow", play_shallow},
-		{"full", play_full},
-		{"threads", play_threads},
-		{"fork", play_fork},
-		{"plugins", play_plugins},
-		{"switched", play_switched},
-		{"no_python", play_no_python},
-		{"small_texts", play_small_texts},
-		{NULL, NULL},
-	};
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(stacks_of_allocations_are_those_of_the_program),
-		CM_PLAY_TEST(stacks_of_frees_are_recorded_where_asked_for),
-		CM_PLAY_TEST(the_state_has_stacks_too),
-		CM_PLAY_TEST(equal_stacks_are_kept_once),
-		CM_PLAY_TEST(without_the_option_no_stack_is_kept),
-		CM_PLAY_TEST(a_stack_is_cut_where_the_depth_says),
-		CM_PLAY_TEST(a_full_table_harms_nothing),
-		CM_PLAY_TEST(stacks_of_python_alone_are_none_in_c),
-		CM_PLAY_TEST(the_table_of_texts_is_as_large_as_asked_for),
-		CM_PLAY_TEST(threads_record_their_own_stacks),
-		CM_PLAY_TEST(a_child_leaves_its_parents_record_alone),
-		CM_PLAY_TEST(a_stack_with_wrong_rules_is_cut_short),
-		CM_PLAY_TEST(libraries_that_come_and_go_keep_their_names),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("stacks", tests, NULL, NULL);
-}

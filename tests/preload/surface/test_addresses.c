@@ -34,7 +34,7 @@ static void check_place(CUdeviceptr addr, uint64_t bytes, CUcontext ctx)
 	CM_MUST(start == addr && length == bytes);
 }
 
-static void play_place(void)
+CM_ROLE(place)
 {
 	CUcontext ctx = cm_open(0);
 	CUdeviceptr block[SIZES];
@@ -49,7 +49,7 @@ static void play_place(void)
 }
 
 /* A block that lies on pages has one range, and is of its context on each page. */
-static void play_range_of_pages(void)
+CM_ROLE(range_of_pages)
 {
 	CUcontext ctx = cm_open(0);
 	CUdeviceptr block = cm_get(5 * MIB), at, base;
@@ -63,7 +63,7 @@ static void play_range_of_pages(void)
 }
 
 /* What is freed has no range. */
-static void play_no_range(void)
+CM_ROLE(no_range)
 {
 	CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_RANGE_SIZE;
 	CUdeviceptr block, freed, base = 7;
@@ -84,7 +84,7 @@ static void play_no_range(void)
 }
 
 /* A program may fill the range that it is told: other blocks stay as they are. */
-static void play_filled_range(void)
+CM_ROLE(filled_range)
 {
 	CUdeviceptr block[SIZES], base;
 	size_t i, size;
@@ -104,7 +104,7 @@ static void play_filled_range(void)
 
 /* Network cards may reach it, and the card's own engine may unpack into it: each block says so
  * where the driver's memory would. */
-static void play_abilities(void)
+CM_ROLE(abilities)
 {
 	CUdeviceptr block;
 
@@ -116,7 +116,7 @@ static void play_abilities(void)
 }
 
 /* Its driver says that it can, and then can't: what it gives is memory all the same. */
-static void play_no_abilities(void)
+CM_ROLE(no_abilities)
 {
 	CUdeviceptr block;
 
@@ -129,7 +129,7 @@ static void play_no_abilities(void)
 }
 
 /* It has no handle and no access of its own, and cannot be unmapped. */
-static void play_not_mapped(void)
+CM_ROLE(not_mapped)
 {
 	const CUmemAccessDesc closed = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
 	CUmemGenericAllocationHandle handle = 77;
@@ -149,17 +149,6 @@ static void play_not_mapped(void)
 	OK(cuMemsetD8_v2(block, 1, 3 * MIB));
 	OK(cuMemFree_v2(block));
 }
-
-static const struct cm_role roles[] = {
-	{"place", play_place},
-	{"range_of_pages", play_range_of_pages},
-	{"no_range", play_no_range},
-	{"filled_range", play_filled_range},
-	{"not_mapped", play_not_mapped},
-	{"abilities", play_abilities},
-	{"no_abilities", play_no_abilities},
-	{NULL, NULL},
-};
 
 CM_PLAY_EVERYWHERE(an_address_is_what_it_is_natively, "place", NULL)
 CM_PLAY(an_address_in_a_piece_is_what_it_is_natively, "place", "placement:split", NULL)
@@ -182,27 +171,3 @@ CM_PLAY(a_page_that_cannot_be_tried_has_none, "no_abilities",
 	"placement:split,expandable_segments:on",
 	"CUDASIM=abilities:on,fail:cuMemAddressReserve@1=2")
 CM_PLAY(a_page_is_no_mapped_memory, "not_mapped", "placement:split,expandable_segments:True", NULL)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(an_address_is_what_it_is_natively),
-		CM_PLAY_TEST(an_address_in_a_piece_is_what_it_is_natively),
-		CM_PLAY_TEST(a_block_of_pages_has_one_range),
-		CM_PLAY_TEST(freed_memory_has_no_range),
-		CM_PLAY_TEST(a_freed_piece_has_no_range),
-		CM_PLAY_TEST(a_freed_page_has_no_range),
-		CM_PLAY_TEST(a_range_may_be_filled),
-		CM_PLAY_TEST(a_range_in_pieces_may_be_filled),
-		CM_PLAY_TEST(a_range_of_pages_may_be_filled),
-		CM_PLAY_TEST(a_block_is_no_mapped_memory),
-		CM_PLAY_TEST(a_block_has_the_abilities_of_its_memory),
-		CM_PLAY_TEST(a_block_of_pages_has_them_too),
-		CM_PLAY_TEST(a_page_that_fails_with_them_has_none),
-		CM_PLAY_TEST(a_page_that_cannot_be_tried_has_none),
-		CM_PLAY_TEST(a_page_is_no_mapped_memory),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_addresses", tests, NULL, NULL);
-}

@@ -4,7 +4,7 @@
 #include "tests/unit/cmocka_all.h"
 
 /* Its error is the program's to hear, from the driver, as natively; another context is not hurt. */
-static void play_broken(void)
+CM_ROLE(broken)
 {
 	CUdeviceptr block, addr;
 	CUcontext ctx, other;
@@ -33,7 +33,7 @@ static void play_broken(void)
 }
 
 /* What one device has suffered ends no reuse on the other, whose memory is enough natively. */
-static void play_broken_beside(void)
+CM_ROLE(broken_beside)
 {
 	CUcontext first, second;
 	CUdeviceptr block;
@@ -57,7 +57,7 @@ static void play_broken_beside(void)
 }
 
 /* A launch hears first that a kernel before it has failed; then a free hears it too. */
-static void play_broken_launch(void)
+CM_ROLE(broken_launch)
 {
 	CUdeviceptr block[3], pair[2];
 	CUfunction hold;
@@ -85,7 +85,7 @@ static void play_broken_launch(void)
 
 /* A kernel that fails unseen: a free that waits hears it, as natively; one that does not, and is
  * the first call since, can't. */
-static void play_broken_unseen(void)
+CM_ROLE(broken_unseen)
 {
 	uint32_t flag = 1;
 	CUdeviceptr block;
@@ -140,7 +140,7 @@ static uint64_t free_until_heard(uint64_t bytes)
 	return freed;
 }
 
-static void play_late(void)
+CM_ROLE(late)
 {
 	/* Two batches, each of 1/25 of what is reserved and 32 MiB at least. */
 	const uint64_t most = 2 * (KEPT * MIB / 25 > 32 * MIB ? KEPT * MIB / 25 : 32 * MIB);
@@ -149,7 +149,7 @@ static void play_late(void)
 	CM_MUST(free_until_heard(MIB) <= most);
 }
 
-static void play_late_small(void)
+CM_ROLE(late_small)
 {
 	fail_unseen();
 	CM_MUST(free_until_heard(MIB / 16) <= 64 * MIB);
@@ -157,7 +157,7 @@ static void play_late_small(void)
 
 /* A loop over one block is small for this card, and lets more wait until the driver is asked: what
  * it has reserved, which is 1/128 of the card beyond 6 GiB. */
-static void play_late_on_large_card(void)
+CM_ROLE(late_on_large_card)
 {
 	const uint64_t most = 2 * (CARD_MIB - 6 * 1024) / 128 * MIB, bytes = 16 * MIB;
 	uint32_t flag = 1;
@@ -179,14 +179,14 @@ static void play_late_on_large_card(void)
 	CM_MUST(freed > 64 * MIB && freed <= most);
 }
 
-static void play_at_once(void)
+CM_ROLE(at_once)
 {
 	fail_unseen();
 	CM_MUST(free_until_heard(MIB) == 0);
 }
 
 /* The next launch hears it, and so does what comes behind that. */
-static void play_heard_by_a_launch(void)
+CM_ROLE(heard_by_a_launch)
 {
 	CUdeviceptr block;
 	CUfunction hold;
@@ -205,7 +205,7 @@ static void play_heard_by_a_launch(void)
 
 /* After each of them a request that ready memory could serve goes to the driver, and hears it
  * again. */
-static void play_lasting(void)
+CM_ROLE(lasting)
 {
 	static const CUresult lasting[] = {
 		CUDA_ERROR_ECC_UNCORRECTABLE,
@@ -265,7 +265,7 @@ static CUcontext fail_elsewhere(CUdeviceptr *ret_block, CUdeviceptr *ret_own)
 }
 
 /* A free tells of the context that is current, whichever has the block. */
-static void play_freed_elsewhere(void)
+CM_ROLE(freed_elsewhere)
 {
 	CUdeviceptr block, own;
 	CUcontext first = fail_elsewhere(&block, &own);
@@ -276,7 +276,7 @@ static void play_freed_elsewhere(void)
 	CM_MUST(cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-static void play_freed_from_there(void)
+CM_ROLE(freed_from_there)
 {
 	CUdeviceptr block, own;
 	CUcontext first = fail_elsewhere(&block, &own);
@@ -284,22 +284,6 @@ static void play_freed_from_there(void)
 	OK(cuCtxSetCurrent(first));
 	CM_MUST(cuMemFree_v2(own) == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
-
-static const struct cm_role roles[] = {
-	{"broken", play_broken},
-	{"broken_beside", play_broken_beside},
-	{"lasting", play_lasting},
-	{"broken_launch", play_broken_launch},
-	{"broken_unseen", play_broken_unseen},
-	{"late", play_late},
-	{"late_small", play_late_small},
-	{"late_on_large_card", play_late_on_large_card},
-	{"at_once", play_at_once},
-	{"heard_by_a_launch", play_heard_by_a_launch},
-	{"freed_elsewhere", play_freed_elsewhere},
-	{"freed_from_there", play_freed_from_there},
-	{NULL, NULL},
-};
 
 CM_PLAY_EVERYWHERE(a_broken_context_tells_its_error, "broken", NULL)
 CM_PLAY_EVERYWHERE(a_broken_context_leaves_other_devices_alone, "broken_beside",
@@ -317,27 +301,3 @@ CM_PLAY(a_launch_tells_first, "heard_by_a_launch", "", NULL)
 CM_PLAY_EVERYWHERE(a_free_elsewhere_tells_nothing, "freed_elsewhere", "CUDASIM=devices:2")
 CM_PLAY(a_native_free_tells_of_the_current_context, "freed_from_there", NULL, "CUDASIM=devices:2")
 CM_PLAY(so_does_one_in_stats_mode, "freed_from_there", "mode:stats", "CUDASIM=devices:2")
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(a_broken_context_tells_its_error),
-		CM_PLAY_TEST(a_broken_context_leaves_other_devices_alone),
-		CM_PLAY_TEST(nothing_is_cached_after_an_error_that_lasts),
-		CM_PLAY_TEST(a_free_tells_what_a_launch_has_heard),
-		CM_PLAY_TEST(a_native_free_tells_what_has_failed),
-		CM_PLAY_TEST(a_free_that_waits_tells_what_has_failed),
-		CM_PLAY_TEST(a_native_request_tells_at_once),
-		CM_PLAY_TEST(a_native_request_tells_at_once_in_stats_mode),
-		CM_PLAY_TEST(a_request_tells_within_two_batches),
-		CM_PLAY_TEST(a_small_request_tells_within_two_batches),
-		CM_PLAY_TEST(a_request_tells_later_on_a_large_card),
-		CM_PLAY_TEST(a_launch_tells_first),
-		CM_PLAY_TEST(a_free_elsewhere_tells_nothing),
-		CM_PLAY_TEST(a_native_free_tells_of_the_current_context),
-		CM_PLAY_TEST(so_does_one_in_stats_mode),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_broken", tests, NULL, NULL);
-}

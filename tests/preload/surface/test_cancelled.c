@@ -105,7 +105,7 @@ static bool is_reached(pid_t pid, uint64_t n)
 }
 
 /* Several at a time: they mostly wait for the kernel, which starts and ends them. */
-static void play_each(void)
+CM_ROLE(each)
 {
 	pid_t pids[TOGETHER];
 	bool all_reached = true;
@@ -136,7 +136,7 @@ static void *dump_cancelled(void *path)
 	return path;
 }
 
-static void play_dump(void)
+CM_ROLE(dump)
 {
 	char path[PATH_MAX];
 	pthread_t thread;
@@ -165,7 +165,7 @@ static void leave(void *unused)
 }
 
 /* As an interpreter does that is interrupted. */
-static void play_leave(void)
+CM_ROLE(leave)
 {
 	size_t free_bytes, total;
 	CUdeviceptr first, second;
@@ -202,7 +202,7 @@ static void free_within(void *unused)
 }
 
 /* As a signal handler may. */
-static void play_within(void)
+CM_ROLE(within)
 {
 	(void)cm_open(0);
 	kept = cm_get(MIB / 4);
@@ -210,11 +210,6 @@ static void play_within(void)
 	OK(cuMemFree_v2(cm_get(4 * MIB)));
 	CM_MUST(cm_allocated() == 0);
 }
-
-static const struct cm_role roles[] = {
-	{"each", play_each},     {"dump", play_dump}, {"leave", play_leave},
-	{"within", play_within}, {NULL, NULL},
-};
 
 #define ON_CARD(test, conf, card) CM_PLAY(test, "each", conf, "CUDASIM=memory:32M" card)
 
@@ -225,18 +220,3 @@ ON_CARD(nor_does_one_that_waits_for_the_context, "oom_report:off,events:0", ",ve
 CM_PLAY(a_cancelled_thread_ends_its_snapshot_first, "dump", "", "CUDASIM=memory:1G")
 CM_PLAY(a_thread_that_left_a_call_frees_its_own, "leave", "events:0", "CUDASIM=memory:1G")
 CM_PLAY(as_does_one_within_a_call, "within", "events:0", "CUDASIM=memory:1G")
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(a_cancelled_thread_leaves_no_lock_behind),
-		CM_PLAY_TEST(nor_does_one_that_moves_pages),
-		CM_PLAY_TEST(nor_does_one_that_waits_for_the_context),
-		CM_PLAY_TEST(a_cancelled_thread_ends_its_snapshot_first),
-		CM_PLAY_TEST(a_thread_that_left_a_call_frees_its_own),
-		CM_PLAY_TEST(as_does_one_within_a_call),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_cancelled", tests, NULL, NULL);
-}

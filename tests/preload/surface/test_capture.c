@@ -32,7 +32,7 @@ static void must_be_lost(CUstream stream)
 }
 
 /* Also where a block is ready: its address would stand in the graph. */
-static void play_global(void)
+CM_ROLE(global)
 {
 	CUstream stream;
 	CUdeviceptr block, addr;
@@ -83,7 +83,7 @@ static struct other from_another_thread(CUdeviceptr block)
 	return other;
 }
 
-static void play_thread_local(void)
+CM_ROLE(thread_local)
 {
 	CUdeviceptr block, addr;
 	struct other other;
@@ -110,7 +110,7 @@ static void play_thread_local(void)
 	OK(cuMemFree_v2(block));
 }
 
-static void play_relaxed(void)
+CM_ROLE(relaxed)
 {
 	CUdeviceptr addr;
 	CUstream stream;
@@ -126,7 +126,7 @@ static void play_relaxed(void)
 }
 
 /* A thread that has made itself relaxed may allocate beside a global capture, as NCCL does. */
-static void play_relaxed_thread(void)
+CM_ROLE(relaxed_thread)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 	CUstream stream;
@@ -152,7 +152,7 @@ static uint64_t own_calls(void)
 
 /* Frees large enough to be worth an event, launches that would close the epoch, a trim, a failure
  * for memory: during a capture none of it leads to a call that a capture forbids. */
-static void play_quiet(void)
+CM_ROLE(quiet)
 {
 	__typeof__(cudamem_empty_cache) *empty;
 	CUdeviceptr block[8], addr;
@@ -189,7 +189,7 @@ static void play_quiet(void)
 }
 
 /* What is freed during a capture is used again after it, and not before the device is done. */
-static void play_freed_meanwhile(void)
+CM_ROLE(freed_meanwhile)
 {
 	static volatile uint32_t flag;
 	CUstream stream, worker;
@@ -275,7 +275,7 @@ static CUresult end(CUstream stream)
 }
 
 /* Every way to begin with every way to end: a library may use other functions than its caller. */
-static void play_resumed(void)
+CM_ROLE(resumed)
 {
 	static begin_fn *const begins[] = {
 		cuStreamBeginCapture, begin_1_per_thread,     begin_2,
@@ -306,7 +306,7 @@ static void play_resumed(void)
 }
 
 /* A begin or an end that fails counts for nothing; a lost capture is over with its end. */
-static void play_failed(void)
+CM_ROLE(failed)
 {
 	CUstream stream;
 
@@ -336,7 +336,7 @@ static void *end_elsewhere(void *arg)
 	return NULL;
 }
 
-static void play_wrong_thread(void)
+CM_ROLE(wrong_thread)
 {
 	pthread_t thread;
 	CUcontext ctx;
@@ -367,7 +367,7 @@ static void *end_own(void *arg)
 }
 
 /* Each thread has a default stream of its own in each context, all of one name. */
-static void play_each_own(void)
+CM_ROLE(each_own)
 {
 	CUcontext ctx, other;
 	pthread_t thread;
@@ -388,7 +388,7 @@ static void play_each_own(void)
 }
 
 /* A second stream is drawn in by an event, and ends with the first. */
-static void play_forked(void)
+CM_ROLE(forked)
 {
 	CUstream first, second;
 	CUevent fork, join;
@@ -430,7 +430,7 @@ static void *capture_elsewhere(void *arg)
 	return NULL;
 }
 
-static void play_several(void)
+CM_ROLE(several)
 {
 	pthread_t thread;
 	CUstream stream;
@@ -451,7 +451,7 @@ static void play_several(void)
 }
 
 /* One inside the other, on one thread: as a library captures for a part of its caller's graph. */
-static void play_nested(void)
+CM_ROLE(nested)
 {
 	CUgraph inner_graph, outer_graph;
 	CUstream outer, inner;
@@ -477,7 +477,7 @@ static void play_nested(void)
 	OK(cuMemFree_v2(addr));
 }
 
-static void play_context_end(void)
+CM_ROLE(context_end)
 {
 	CUcontext primary, ctx;
 
@@ -491,7 +491,7 @@ static void play_context_end(void)
 }
 
 /* A stream is captured where another context than its own is current. */
-static void play_other_context_end(void)
+CM_ROLE(other_context_end)
 {
 	CUcontext primary, ctx;
 	CUstream stream;
@@ -509,7 +509,7 @@ static void play_other_context_end(void)
 
 /* ---- memory nodes ---- */
 
-static void play_memory_nodes(void)
+CM_ROLE(memory_nodes)
 {
 	CUDA_MEM_ALLOC_NODE_PARAMS params = {
 		.poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -533,26 +533,6 @@ static void play_memory_nodes(void)
 	CM_MUST(cuMemFree_v2(params.dptr) != CUDA_SUCCESS);
 }
 
-static const struct cm_role roles[] = {
-	{"global", play_global},
-	{"thread_local", play_thread_local},
-	{"relaxed", play_relaxed},
-	{"relaxed_thread", play_relaxed_thread},
-	{"quiet", play_quiet},
-	{"freed_meanwhile", play_freed_meanwhile},
-	{"resumed", play_resumed},
-	{"failed", play_failed},
-	{"wrong_thread", play_wrong_thread},
-	{"each_own", play_each_own},
-	{"forked", play_forked},
-	{"several", play_several},
-	{"nested", play_nested},
-	{"context_end", play_context_end},
-	{"other_context_end", play_other_context_end},
-	{"memory_nodes", play_memory_nodes},
-	{NULL, NULL},
-};
-
 CM_PLAY_EVERYWHERE(a_global_capture_forbids_what_it_does_natively, "global", NULL)
 CM_PLAY_EVERYWHERE(a_thread_local_capture_forbids_its_thread_alone, "thread_local", NULL)
 CM_PLAY_EVERYWHERE(a_relaxed_capture_forbids_nothing, "relaxed", NULL)
@@ -570,29 +550,3 @@ CM_PLAY(the_cache_rests_until_the_outer_capture_ends, "nested", "", "CACHED=1")
 CM_PLAY(a_capture_ends_with_its_context, "context_end", "", NULL)
 CM_PLAY(a_capture_ends_with_the_context_of_its_stream, "other_context_end", "", NULL)
 CM_PLAY_EVERYWHERE(memory_nodes_are_the_graphs, "memory_nodes", NULL)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(a_global_capture_forbids_what_it_does_natively),
-		CM_PLAY_TEST(a_thread_local_capture_forbids_its_thread_alone),
-		CM_PLAY_TEST(a_relaxed_capture_forbids_nothing),
-		CM_PLAY_TEST(a_relaxed_thread_allocates_beside_a_capture),
-		CM_PLAY_TEST(nothing_of_ours_spoils_a_capture),
-		CM_PLAY_TEST(what_is_freed_during_a_capture_waits_for_its_end),
-		CM_PLAY_TEST(the_cache_is_at_work_again_after_any_end),
-		CM_PLAY_TEST(what_fails_around_a_capture_counts_for_nothing),
-		CM_PLAY_TEST(an_end_by_the_wrong_thread_is_none),
-		CM_PLAY_TEST(an_end_of_another_default_stream_is_none),
-		CM_PLAY_TEST(a_capture_of_two_streams_is_one),
-		CM_PLAY_TEST(the_cache_rests_until_the_last_of_several_ends),
-		CM_PLAY_TEST(captures_may_be_nested),
-		CM_PLAY_TEST(the_cache_rests_until_the_outer_capture_ends),
-		CM_PLAY_TEST(a_capture_ends_with_its_context),
-		CM_PLAY_TEST(a_capture_ends_with_the_context_of_its_stream),
-		CM_PLAY_TEST(memory_nodes_are_the_graphs),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_capture", tests, NULL, NULL);
-}

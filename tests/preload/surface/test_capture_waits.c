@@ -33,7 +33,7 @@ static void *get_with_a_lock(void *arg)
 }
 
 /* The request waits for work that ends only after the capture, which wants the lock. */
-static void play_wanted_lock(void)
+CM_ROLE(wanted_lock)
 {
 	static volatile uint32_t flag;
 	CUdeviceptr addr;
@@ -70,7 +70,7 @@ static void *get_the_most(void *arg)
 }
 
 /* What the cache holds is in the way of a request until the capture has ended. */
-static void play_full_card(void)
+CM_ROLE(full_card)
 {
 	uint64_t refused;
 	pthread_t thread;
@@ -107,7 +107,7 @@ static void *get_too_much(void *arg)
 
 /* Where nothing can be given back, and what the card never has, the end of a capture is of no
  * use. */
-static void play_in_vain(void)
+CM_ROLE(in_vain)
 {
 	pthread_t thread;
 	CUstream stream;
@@ -135,7 +135,7 @@ static void *retain_too(void *arg)
 }
 
 /* Who waits for the capture's end, to make room, keeps nobody from what the capture needs. */
-static void play_retain(void)
+CM_ROLE(retain)
 {
 	pthread_t thread;
 	CUstream stream;
@@ -156,14 +156,6 @@ static void play_retain(void)
 	CM_MUST(!pthread_join(thread, NULL));
 }
 
-static const struct cm_role roles[] = {
-	{"wanted_lock", play_wanted_lock},
-	{"full_card", play_full_card},
-	{"in_vain", play_in_vain},
-	{"retain", play_retain},
-	{NULL, NULL},
-};
-
 CM_PLAY(a_request_that_waits_holds_no_capture_up, "wanted_lock", "reuse:wait", "CUDASIM=time:real")
 CM_PLAY(who_waits_for_a_capture_does_not_hold_it_up, "retain", "", "CUDASIM=time:real")
 CM_PLAY(a_capture_on_a_full_card_is_waited_for, "full_card", "", "CUDASIM=time:real,memory:64M")
@@ -171,17 +163,3 @@ CM_PLAY(a_capture_is_not_waited_for_in_vain, "in_vain", "mode:stats,oom_report:o
 	"CUDASIM=time:real")
 CM_PLAY(a_capture_is_not_waited_for_by_who_wants_too_much, "in_vain", "oom_report:off",
 	"CUDASIM=time:real")
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(a_request_that_waits_holds_no_capture_up),
-		CM_PLAY_TEST(who_waits_for_a_capture_does_not_hold_it_up),
-		CM_PLAY_TEST(a_capture_on_a_full_card_is_waited_for),
-		CM_PLAY_TEST(a_capture_is_not_waited_for_in_vain),
-		CM_PLAY_TEST(a_capture_is_not_waited_for_by_who_wants_too_much),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_capture_waits", tests, NULL, NULL);
-}

@@ -49,7 +49,7 @@ static void must_be_empty(void)
 }
 
 /* The same handle may be the next context's. */
-static void play_destroyed(void)
+CM_ROLE(destroyed)
 {
 	CUcontext ctx, last = NULL;
 	CUdeviceptr block[8];
@@ -74,7 +74,7 @@ static void play_destroyed(void)
 }
 
 /* As PyCUDA leaves its contexts: the last user takes the memory, no other. */
-static void play_detached(void)
+CM_ROLE(detached)
 {
 	CUcontext ctx, same;
 	CUdeviceptr block[8];
@@ -100,7 +100,7 @@ static void play_detached(void)
 	}
 }
 
-static void play_reset(void)
+CM_ROLE(reset)
 {
 	CUdeviceptr block[8];
 	CUcontext ctx;
@@ -121,7 +121,7 @@ static void play_reset(void)
 }
 
 /* The last release takes the memory, no other. */
-static void play_released(void)
+CM_ROLE(released)
 {
 	CUdeviceptr block[8];
 	CUcontext ctx;
@@ -146,7 +146,7 @@ static void play_released(void)
 }
 
 /* A primary context is not destroyed so, and keeps all it has. */
-static void play_refused(void)
+CM_ROLE(refused)
 {
 	CUcontext ctx = cm_open(0);
 	CUdeviceptr block[8];
@@ -169,7 +169,7 @@ static void play_refused(void)
 }
 
 /* The driver says no, and has done nothing; later it does. */
-static void play_failed_destroy(void)
+CM_ROLE(failed_destroy)
 {
 	CUdeviceptr block[8], more;
 	unsigned char byte;
@@ -225,7 +225,7 @@ static void hold_up(CUresult (*end)(CUdevice device), CUcontext other)
 	OK(end(0));
 }
 
-static void play_one_device_ends(void)
+CM_ROLE(one_device_ends)
 {
 	CUcontext other = cm_open(1);
 	CUdeviceptr block[8];
@@ -261,7 +261,7 @@ static void let_other_device_reuse(void *arg)
 	CM_MUST(!pthread_join(thread, NULL));
 }
 
-static void play_one_device_ends_slowly(void)
+CM_ROLE(one_device_ends_slowly)
 {
 	CUcontext other = cm_open(1);
 	CUdeviceptr block = cm_get(MIB);
@@ -275,7 +275,7 @@ static void play_one_device_ends_slowly(void)
 }
 
 /* The request is the first of all. */
-static void play_one_device_ends_first(void)
+CM_ROLE(one_device_ends_first)
 {
 	CUcontext other = cm_open(1);
 
@@ -285,7 +285,7 @@ static void play_one_device_ends_first(void)
 }
 
 /* None of it is given back by us: the driver has done so. */
-static void play_no_frees(void)
+CM_ROLE(no_frees)
 {
 	CUdeviceptr block[8];
 	CUcontext ctx;
@@ -306,7 +306,7 @@ static void play_no_frees(void)
 /* ---- several contexts ---- */
 
 /* A thread whose current context is another one frees, as natively, and the memory goes home. */
-static void play_freed_elsewhere(void)
+CM_ROLE(freed_elsewhere)
 {
 	CUcontext first = cm_open(0), second;
 	CUdeviceptr block, other;
@@ -326,7 +326,7 @@ static void play_freed_elsewhere(void)
 }
 
 /* Without a current context the driver takes nothing back, and the block is what it was. */
-static void play_no_context(void)
+CM_ROLE(no_context)
 {
 	CUcontext ctx = cm_open(0);
 	CUdeviceptr block = cm_get(3 * MIB);
@@ -345,7 +345,7 @@ static void play_no_context(void)
 }
 
 /* The counters and the memory info are the device's, of all its contexts. */
-static void play_totals(void)
+CM_ROLE(totals)
 {
 	CUcontext first = cm_open(0), second;
 	size_t free_bytes, total;
@@ -364,7 +364,7 @@ static void play_totals(void)
 }
 
 /* A context goes whose events others wait for. */
-static void play_last_of_two(void)
+CM_ROLE(last_of_two)
 {
 	static volatile uint32_t flag;
 	CUcontext first = cm_open(0), second;
@@ -385,7 +385,7 @@ static void play_last_of_two(void)
 }
 
 /* The first one, that has no memory, is at work, and the library has started without a request. */
-static void play_first_of_two(void)
+CM_ROLE(first_of_two)
 {
 	static volatile uint32_t flag;
 	struct cm_api api;
@@ -424,7 +424,7 @@ static void *work_in_the_primary(void *arg)
 	return NULL;
 }
 
-static void play_coming_and_going(void)
+CM_ROLE(coming_and_going)
 {
 	CUcontext primary = cm_open(0), ctx;
 	CUdeviceptr block[8];
@@ -442,26 +442,6 @@ static void play_coming_and_going(void)
 	for (i = 0; i < 2; i++)
 		CM_MUST(!pthread_join(thread[i], NULL));
 }
-
-static const struct cm_role roles[] = {
-	{"destroyed", play_destroyed},
-	{"detached", play_detached},
-	{"reset", play_reset},
-	{"released", play_released},
-	{"refused", play_refused},
-	{"failed_destroy", play_failed_destroy},
-	{"one_device_ends", play_one_device_ends},
-	{"one_device_ends_first", play_one_device_ends_first},
-	{"one_device_ends_slowly", play_one_device_ends_slowly},
-	{"no_frees", play_no_frees},
-	{"freed_elsewhere", play_freed_elsewhere},
-	{"totals", play_totals},
-	{"last_of_two", play_last_of_two},
-	{"first_of_two", play_first_of_two},
-	{"coming_and_going", play_coming_and_going},
-	{"no_context", play_no_context},
-	{NULL, NULL},
-};
 
 CM_PLAY_EVERYWHERE(a_destroyed_context_takes_its_memory, "destroyed", NULL)
 CM_PLAY_EVERYWHERE(the_last_detach_takes_all_memory, "detached", NULL)
@@ -481,29 +461,3 @@ CM_PLAY(an_epoch_survives_the_context_it_waits_for, "last_of_two", "reuse:grow",
 CM_PLAY(an_epoch_waits_for_contexts_without_memory, "first_of_two", "", NULL)
 CM_PLAY_EVERYWHERE(contexts_come_and_go_beside_others, "coming_and_going", "CUDASIM=time:real")
 CM_PLAY_EVERYWHERE(a_free_without_a_context_is_refused, "no_context", NULL)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(a_destroyed_context_takes_its_memory),
-		CM_PLAY_TEST(the_last_detach_takes_all_memory),
-		CM_PLAY_TEST(a_reset_takes_all_memory),
-		CM_PLAY_TEST(the_last_release_takes_all_memory),
-		CM_PLAY_TEST(a_refused_destroy_takes_nothing),
-		CM_PLAY_TEST(a_destroy_that_fails_takes_nothing),
-		CM_PLAY_TEST(the_end_of_one_device_stops_no_other),
-		CM_PLAY_TEST(nor_does_it_hold_memory_back),
-		CM_PLAY_TEST(nor_does_it_under_12_4),
-		CM_PLAY_TEST(the_first_request_waits_for_no_end),
-		CM_PLAY_TEST(memory_of_a_dead_context_is_not_freed_again),
-		CM_PLAY_TEST(a_block_freed_in_another_context_goes_home),
-		CM_PLAY_TEST(the_counters_are_of_all_contexts_of_a_device),
-		CM_PLAY_TEST(an_epoch_survives_the_context_it_waits_for),
-		CM_PLAY_TEST(an_epoch_waits_for_contexts_without_memory),
-		CM_PLAY_TEST(contexts_come_and_go_beside_others),
-		CM_PLAY_TEST(a_free_without_a_context_is_refused),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_contexts", tests, NULL, NULL);
-}

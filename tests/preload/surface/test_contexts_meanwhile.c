@@ -36,7 +36,7 @@ static void must_be_gone(const CUdeviceptr block[BLOCKS])
 }
 
 /* Also for the thread that had the first one current. */
-static void play_handle(void)
+CM_ROLE(handle)
 {
 	CUdeviceptr block[BLOCKS], old[BLOCKS];
 	CUcontext ctx, last = NULL;
@@ -123,7 +123,7 @@ static bool free_meanwhile(CUcontext first, bool own, bool part, uint64_t n)
 	return freeing.begun;
 }
 
-static void play_free(void)
+CM_ROLE(free)
 {
 	CUcontext first = cm_open(0);
 	uint64_t n;
@@ -136,22 +136,5 @@ static void play_free(void)
 	}
 }
 
-static const struct cm_role roles[] = {
-	{"handle", play_handle},
-	{"free", play_free},
-	{NULL, NULL},
-};
-
 CM_PLAY_EVERYWHERE(a_handle_may_be_of_another_device, "handle", "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(a_block_is_freed_in_a_context_that_ends, "free", NULL)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(a_handle_may_be_of_another_device),
-		CM_PLAY_TEST(a_block_is_freed_in_a_context_that_ends),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_contexts_meanwhile", tests, NULL, NULL);
-}

@@ -5,7 +5,7 @@
 #include "tests/unit/cmocka_all.h"
 
 /* Events of a context do not cover what is done in a green one: nothing is cached any more. */
-static void play_green(void)
+CM_ROLE(green)
 {
 	CUdevResourceDesc desc = NULL;
 	CUdeviceptr block, other;
@@ -28,7 +28,7 @@ static void play_green(void)
 }
 
 /* Nor what an API of graphics runs when it likes. */
-static void play_graphics(void)
+CM_ROLE(graphics)
 {
 	CUctxCigParam graphics = {.sharedDataType = CIG_DATA_TYPE_NV_BLOB};
 	CUctxCreateParams params = {.cigParams = &graphics};
@@ -50,7 +50,7 @@ static void play_graphics(void)
 
 /* As many contexts as an epoch can wait for are served, each of them; one more, and none is. A
  * block of 12 MiB is a segment of its own, so no other memory serves before it is ready. */
-static void play_too_many(void)
+CM_ROLE(too_many)
 {
 	CUcontext ctx[CM_FENCE_CONTEXTS];
 	uint64_t calls, live;
@@ -80,13 +80,6 @@ static void play_too_many(void)
 	CM_MUST(cudasim_live_allocations(0) == live);
 }
 
-static const struct cm_role roles[] = {
-	{"green", play_green},
-	{"graphics", play_graphics},
-	{"too_many", play_too_many},
-	{NULL, NULL},
-};
-
 static void must_say(void **state, const char *role, const char *text)
 {
 	struct cm_play *play = *state;
@@ -95,33 +88,21 @@ static void must_say(void **state, const char *role, const char *text)
 	assert_string_equal(play->said, text);
 }
 
-static void green_contexts_end_the_caching(void **state)
+CM_PLAY_TEST(green_contexts_end_the_caching)
 {
 	must_say(state, "green",
 		 "cudamem: the program uses green contexts: nothing is cached from now on\n");
 }
 
-static void shared_contexts_end_the_caching(void **state)
+CM_PLAY_TEST(shared_contexts_end_the_caching)
 {
 	must_say(state, "graphics",
 		 "cudamem: the program shares a context with a graphics API: nothing is cached "
 		 "from now on\n");
 }
 
-static void more_contexts_than_an_epoch_has_end_the_caching(void **state)
+CM_PLAY_TEST(more_contexts_than_an_epoch_has_end_the_caching)
 {
 	must_say(state, "too_many",
 		 "cudamem: more than 16 contexts: nothing is cached from now on\n");
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(green_contexts_end_the_caching),
-		CM_PLAY_TEST(shared_contexts_end_the_caching),
-		CM_PLAY_TEST(more_contexts_than_an_epoch_has_end_the_caching),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_contexts_uncached", tests, NULL, NULL);
 }

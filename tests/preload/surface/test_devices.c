@@ -103,7 +103,7 @@ static uint64_t drive_all(CUcontext *ctx, int n)
 	return cudasim_calls(NULL);
 }
 
-static void play_apart(void)
+CM_ROLE(apart)
 {
 	CUcontext ctx[DEVICES];
 	uint64_t alone;
@@ -117,12 +117,12 @@ static void play_apart(void)
 		CM_MUST(cudasim_peak_bytes(i) <= 64 * MIB);
 }
 
-static void play_busy(void)
+CM_ROLE(busy)
 {
 	play(false);
 }
 
-static void play_endless(void)
+CM_ROLE(endless)
 {
 	play(true);
 }
@@ -348,7 +348,7 @@ static void hold_back(void (*submit)(const struct scene *scene))
 }
 
 /* Each begins with an empty cache: no other block is there that could serve. */
-static void play_forms(void)
+CM_ROLE(forms)
 {
 	struct cm_api api;
 	size_t i = driver_version() < 13000 ? FORMS_OF_LATER : 0;
@@ -419,7 +419,7 @@ static void do_plane_fill_in_place(const struct scene *scene)
 	OK(cuMemsetD2D16_v2(scene->other, 512, 1, 16, 2));
 }
 
-static void play_in_place(void)
+CM_ROLE(in_place)
 {
 	static void (*const calls[])(const struct scene *scene) = {
 		do_in_place,
@@ -445,7 +445,7 @@ static void do_from_elsewhere(const struct scene *scene)
 }
 
 /* The stream decides whose work it is, and not the context that is current. */
-static void play_foreign_stream(void)
+CM_ROLE(foreign_stream)
 {
 	hold_back(do_from_elsewhere);
 }
@@ -480,12 +480,12 @@ static void play_foreign(bool by_context)
 	OK(cuCtxSynchronize());
 }
 
-static void play_foreign_event(void)
+CM_ROLE(foreign_event)
 {
 	play_foreign(false);
 }
 
-static void play_foreign_event_of_context(void)
+CM_ROLE(foreign_event_of_context)
 {
 	play_foreign(true);
 }
@@ -534,18 +534,18 @@ static void wait_for_event(const struct scene *scene)
 	OK(cuStreamWaitEvent(CU_STREAM_PER_THREAD, scene->event, 0));
 }
 
-static void play_idle_before_a_wait(void)
+CM_ROLE(idle_before_a_wait)
 {
 	show_idle_before(wait_for_event);
 }
 
-static void play_idle_before_a_copy(void)
+CM_ROLE(idle_before_a_copy)
 {
 	show_idle_before(do_fill);
 }
 
 /* The copy goes with its device, which natively a reset waits for. */
-static void play_reset(void)
+CM_ROLE(reset)
 {
 	struct scene scene = open_scene();
 
@@ -558,21 +558,6 @@ static void play_reset(void)
 	OK(cuMemFree_v2(scene.other));
 	CM_MUST(cm_get(BLOCK) == scene.other);
 }
-
-static const struct cm_role roles[] = {
-	{"busy", play_busy},
-	{"endless", play_endless},
-	{"apart", play_apart},
-	{"forms", play_forms},
-	{"in_place", play_in_place},
-	{"foreign_stream", play_foreign_stream},
-	{"foreign_event", play_foreign_event},
-	{"foreign_event_of_context", play_foreign_event_of_context},
-	{"idle_before_a_wait", play_idle_before_a_wait},
-	{"idle_before_a_copy", play_idle_before_a_copy},
-	{"reset", play_reset},
-	{NULL, NULL},
-};
 
 /* To let more wait than what is live (poll_policy.h). */
 #define WITHOUT_ROOM "CUDASIM=devices:2,memory:6G,abilities:on"
@@ -594,29 +579,3 @@ CM_PLAY(a_context_waits_for_an_event_of_another_device, "foreign_event_of_contex
 CM_PLAY(a_device_that_gets_a_wait_is_not_idle, "idle_before_a_wait", "", PLAN(""))
 CM_PLAY(a_device_that_gets_a_copy_is_not_idle, "idle_before_a_copy", "", PLAN(""))
 CM_PLAY(a_device_that_is_reset_holds_nothing_back, "reset", "", PLAN(""))
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(a_busy_device_holds_up_no_other),
-		CM_PLAY_TEST(nor_does_a_kernel_that_never_ends),
-		CM_PLAY_TEST(nor_does_it_under_12_4),
-		CM_PLAY_TEST(nor_does_a_kernel_that_never_ends_under_12_4),
-		CM_PLAY_TEST(nor_does_it_under_12_2),
-		CM_PLAY_TEST(nor_does_a_kernel_that_never_ends_under_12_2),
-		CM_PLAY_TEST(a_thread_on_each_device_makes_no_more_calls),
-		CM_PLAY_TEST(work_that_names_a_block_holds_it_back),
-		CM_PLAY_TEST(so_it_does_under_12_4),
-		CM_PLAY_TEST(so_it_does_under_12_2),
-		CM_PLAY_TEST(work_that_names_a_block_comes_after_its_old_work),
-		CM_PLAY_TEST(a_copy_is_work_of_its_stream),
-		CM_PLAY_TEST(a_stream_waits_for_an_event_of_another_device),
-		CM_PLAY_TEST(a_context_waits_for_an_event_of_another_device),
-		CM_PLAY_TEST(a_device_that_gets_a_wait_is_not_idle),
-		CM_PLAY_TEST(a_device_that_gets_a_copy_is_not_idle),
-		CM_PLAY_TEST(a_device_that_is_reset_holds_nothing_back),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_devices", tests, NULL, NULL);
-}

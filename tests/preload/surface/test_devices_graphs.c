@@ -172,12 +172,12 @@ static void hold_nothing_up(cm_graph_maker *make, bool endless)
 	OK(cuMemFree_v2(scene.own));
 }
 
-static void play_busy(void)
+CM_ROLE(busy)
 {
 	hold_nothing_up(capture_fill, false);
 }
 
-static void play_endless(void)
+CM_ROLE(endless)
 {
 	static cm_graph_maker *const makers[] = {
 		capture_hold,  add_own_kernel, add_own_kernel_1, add_in_current,
@@ -190,28 +190,9 @@ static void play_endless(void)
 		hold_nothing_up(makers[i], true);
 }
 
-static const struct cm_role roles[] = {
-	{"busy", play_busy},
-	{"endless", play_endless},
-	{NULL, NULL},
-};
-
 #define PLAN "CUDASIM=devices:2,memory:16G"
 
 CM_PLAY(a_graph_holds_up_no_other_device, "busy", "", PLAN)
 CM_PLAY(nor_does_one_that_never_ends, "endless", "", PLAN)
 CM_PLAY(nor_does_one_under_12_4, "busy", "", PLAN ",version:12040")
 CM_PLAY(nor_does_one_that_never_ends_under_12_4, "endless", "", PLAN ",version:12040")
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(a_graph_holds_up_no_other_device),
-		CM_PLAY_TEST(nor_does_one_that_never_ends),
-		CM_PLAY_TEST(nor_does_one_under_12_4),
-		CM_PLAY_TEST(nor_does_one_that_never_ends_under_12_4),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_devices_graphs", tests, NULL, NULL);
-}

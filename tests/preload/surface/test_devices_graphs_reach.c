@@ -318,7 +318,7 @@ static void hold_back(cm_graph_maker *make, const struct cm_api *api)
 }
 
 /* A fill of memory that is not the cache's is led to memory that is. */
-static void play_updated(void)
+CM_ROLE(updated)
 {
 	CUDA_MEMSET_NODE_PARAMS fill = {.elementSize = 1, .width = 512, .height = 1};
 	struct cm_scene scene = cm_scene_open();
@@ -346,7 +346,7 @@ static void hold_all_back(cm_graph_maker *const *graphs)
 		hold_back(*graphs, &api);
 }
 
-static void play_reaching(void)
+CM_ROLE(reaching)
 {
 	static cm_graph_maker *const graphs[] = {
 		capture_across,        capture_graph,  capture_copy,
@@ -360,7 +360,7 @@ static void play_reaching(void)
 	hold_all_back(graphs);
 }
 
-static void play_changed(void)
+CM_ROLE(changed)
 {
 	static cm_graph_maker *const graphs[] = {
 		changed_by_params,    changed_by_params_2,   changed_by_params_of_any,
@@ -370,7 +370,7 @@ static void play_changed(void)
 	hold_all_back(graphs);
 }
 
-static void play_untold(void)
+CM_ROLE(untold)
 {
 	static cm_graph_maker *const graphs[] = {
 		untold_nodes, untold_types, untold_copies, untold_fills, NULL,
@@ -379,14 +379,6 @@ static void play_untold(void)
 	hold_all_back(graphs);
 }
 
-static const struct cm_role roles[] = {
-	{"reaching", play_reaching},
-	{"changed", play_changed},
-	{"untold", play_untold},
-	{"updated", play_updated},
-	{NULL, NULL},
-};
-
 /* To let more wait than what is live (poll_policy.h). */
 #define WITHOUT_ROOM "CUDASIM=devices:2,memory:6G"
 
@@ -394,16 +386,3 @@ CM_PLAY(a_graph_that_may_reach_a_block_holds_it_back, "reaching", "", WITHOUT_RO
 CM_PLAY(so_does_one_that_may_have_changed, "changed", "", WITHOUT_ROOM)
 CM_PLAY(so_does_one_that_is_led_there_later, "updated", "", WITHOUT_ROOM)
 CM_PLAY(so_does_one_of_which_the_driver_does_not_tell, "untold", "", WITHOUT_ROOM)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(a_graph_that_may_reach_a_block_holds_it_back),
-		CM_PLAY_TEST(so_does_one_that_may_have_changed),
-		CM_PLAY_TEST(so_does_one_that_is_led_there_later),
-		CM_PLAY_TEST(so_does_one_of_which_the_driver_does_not_tell),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_devices_graphs_reach", tests, NULL, NULL);
-}

@@ -32,7 +32,7 @@ static CUdeviceptr freed_block(void)
 	return block;
 }
 
-static void play_contents(void)
+CM_ROLE(contents)
 {
 	CUdeviceptr block = freed_block(), again = cm_get(3 * MIB);
 	uint32_t word = 0;
@@ -42,12 +42,12 @@ static void play_contents(void)
 	must_differ(word == 0x5eed);
 }
 
-static void play_use_after_free(void)
+CM_ROLE(use_after_free)
 {
 	must_differ(cuMemsetD8_v2(freed_block(), 1, 1) == CUDA_SUCCESS);
 }
 
-static void play_questions_after_free(void)
+CM_ROLE(questions_after_free)
 {
 	unsigned int type;
 
@@ -55,7 +55,7 @@ static void play_questions_after_free(void)
 		    CUDA_SUCCESS);
 }
 
-static void play_beyond_the_end(void)
+CM_ROLE(beyond_the_end)
 {
 	CUdeviceptr block;
 
@@ -64,7 +64,7 @@ static void play_beyond_the_end(void)
 	must_differ(cuMemsetD8_v2(block + 3 * MIB, 1, 1) == CUDA_SUCCESS);
 }
 
-static void play_size(void)
+CM_ROLE(size)
 {
 	uint64_t first, second;
 
@@ -75,7 +75,7 @@ static void play_size(void)
 }
 
 /* Natively an identity is never used again, nor its registrations. */
-static void play_identity(void)
+CM_ROLE(identity)
 {
 	uint64_t first, second;
 	CUdeviceptr block;
@@ -90,7 +90,7 @@ static void play_identity(void)
 }
 
 /* As nvidia-smi and other processes have it; cuMemGetInfo of the process itself does not differ. */
-static void play_card(void)
+CM_ROLE(card)
 {
 	size_t free_before, free_after, total;
 	uint64_t used;
@@ -104,7 +104,7 @@ static void play_card(void)
 	must_differ(cudasim_used_bytes(0) != used);
 }
 
-static void play_wait(void)
+CM_ROLE(wait)
 {
 	CUdeviceptr block;
 
@@ -116,7 +116,7 @@ static void play_wait(void)
 }
 
 /* Cached memory does not go back to the driver under such work: the driver's free would wait. */
-static void play_work_without_end(void)
+CM_ROLE(work_without_end)
 {
 	static volatile uint32_t flag;
 	CUdeviceptr held, block;
@@ -134,7 +134,7 @@ static void play_work_without_end(void)
 }
 
 /* A driver without events of contexts: the whole context is waited for. */
-static void play_old_driver(void)
+CM_ROLE(old_driver)
 {
 	CUdeviceptr other;
 
@@ -147,7 +147,7 @@ static void play_old_driver(void)
 	must_differ(cuStreamQuery(NULL) == CUDA_SUCCESS);
 }
 
-static void play_thread(void)
+CM_ROLE(thread)
 {
 	unsigned before = cm_count_entries("/proc/self/task", "");
 
@@ -155,14 +155,14 @@ static void play_thread(void)
 	must_differ(cm_count_entries("/proc/self/task", "") == before + 1);
 }
 
-static void play_file(void)
+CM_ROLE(file)
 {
 	(void)freed_block();
 	must_differ(cm_count_regions() == 1);
 }
 
 /* What lies between live blocks does not go back to the driver. */
-static void play_info(void)
+CM_ROLE(info)
 {
 	CUdeviceptr block[3];
 	size_t before, after, total;
@@ -192,14 +192,14 @@ static int count_descriptors(void)
 	return n;
 }
 
-static void play_descriptor(void)
+CM_ROLE(descriptor)
 {
 	(void)freed_block();
 	must_differ(count_descriptors() == 1);
 }
 
 /* Looked up at run time, as the runtime does: no sign of sharing, so there are pieces. */
-static void play_handle(void)
+CM_ROLE(handle)
 {
 	__typeof__(cuIpcGetMemHandle) *get_handle;
 	CUipcMemHandle handle;
@@ -214,7 +214,7 @@ static void play_handle(void)
 
 /* The legacy stream would wait for the one that is captured: the driver refuses, and natively it is
  * work that was refused, under us a question. */
-static void play_legacy_free(void)
+CM_ROLE(legacy_free)
 {
 	CUdeviceptr block;
 	CUresult ended;
@@ -236,7 +236,7 @@ static void play_legacy_free(void)
 }
 
 /* A program that orders its streams by a free alone, with no event and no wait. */
-static void play_order(void)
+CM_ROLE(order)
 {
 	static const char text[] = "cudasim-module\n"
 				   "kernel late\n"
@@ -266,7 +266,7 @@ static void play_order(void)
 }
 
 /* The same for memory that is unmapped under a kernel. */
-static void play_unmapped(void)
+CM_ROLE(unmapped)
 {
 	const CUmemAllocationProp on_device = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 					       .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
@@ -296,7 +296,7 @@ static void look_at_the_end(void)
 }
 
 /* The thread that ends last runs the handlers: the helper thread, if there is one. */
-static void play_last_thread(void)
+CM_ROLE(last_thread)
 {
 	cm_open(0);
 	(void)cm_get(MIB);
@@ -304,31 +304,8 @@ static void play_last_thread(void)
 	pthread_exit(NULL);
 }
 
-static const struct cm_role roles[] = {
-	{"contents", play_contents},
-	{"use_after_free", play_use_after_free},
-	{"questions_after_free", play_questions_after_free},
-	{"beyond_the_end", play_beyond_the_end},
-	{"size", play_size},
-	{"identity", play_identity},
-	{"card", play_card},
-	{"wait", play_wait},
-	{"order", play_order},
-	{"unmapped", play_unmapped},
-	{"work_without_end", play_work_without_end},
-	{"old_driver", play_old_driver},
-	{"thread", play_thread},
-	{"last_thread", play_last_thread},
-	{"file", play_file},
-	{"descriptor", play_descriptor},
-	{"handle", play_handle},
-	{"info", play_info},
-	{"legacy_free", play_legacy_free},
-	{NULL, NULL},
-};
-
 #define DIFFERENCE(test, role, option)                  \
-	static void test(void **state)                  \
+	CM_PLAY_TEST(test)                              \
 	{                                               \
 		cm_play(state, role, NULL, NULL);       \
 		cm_play(state, role, "", "DIFFERS=1");  \
@@ -356,7 +333,7 @@ DIFFERENCE(a_file_holds_the_statistics, "file", "mode:off")
 DIFFERENCE(a_descriptor_keeps_that_file_open, "descriptor", "mode:off")
 /* clang-format on */
 
-static void cached_memory_stays_under_work_without_end(void **state)
+CM_PLAY_TEST(cached_memory_stays_under_work_without_end)
 {
 	cm_play(state, "work_without_end", NULL, NULL);
 	cm_play(state, "work_without_end", "oom_report:off", "DIFFERS=1");
@@ -365,39 +342,11 @@ static void cached_memory_stays_under_work_without_end(void **state)
 }
 
 /* With a word why, which other cases look at. */
-static void a_piece_of_an_allocation_has_no_handle(void **state)
+CM_PLAY_TEST(a_piece_of_an_allocation_has_no_handle)
 {
 	cm_play(state, "handle", NULL, NULL);
 	cm_play(state, "handle", "placement:auto,log:off", "DIFFERS=1");
 	cm_play(state, "handle", "placement:exact", NULL);
 	cm_play(state, "handle", "placement:auto", "WORLD_SIZE=2");
 	cm_play(state, "handle", "mode:off", NULL);
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(a_block_comes_with_its_last_contents),
-		CM_PLAY_TEST(a_use_after_free_is_not_noticed),
-		CM_PLAY_TEST(a_freed_block_still_answers),
-		CM_PLAY_TEST(a_use_beyond_the_end_may_not_be_noticed),
-		CM_PLAY_TEST(a_block_may_be_part_of_a_larger_allocation),
-		CM_PLAY_TEST(an_identity_is_used_again),
-		CM_PLAY_TEST(the_card_shows_what_is_cached_as_used),
-		CM_PLAY_TEST(a_free_does_not_wait_for_the_device),
-		CM_PLAY_TEST(a_free_orders_no_streams),
-		CM_PLAY_TEST(a_free_ends_no_work_before_memory_is_unmapped),
-		CM_PLAY_TEST(a_refused_free_in_the_legacy_stream_spoils_no_capture),
-		CM_PLAY_TEST(what_is_free_between_blocks_does_not_count),
-		CM_PLAY_TEST(cached_memory_stays_under_work_without_end),
-		CM_PLAY_TEST(a_request_waits_under_an_old_driver),
-		CM_PLAY_TEST(a_thread_answers_the_tool),
-		CM_PLAY_TEST(the_helper_thread_may_be_the_last),
-		CM_PLAY_TEST(a_file_holds_the_statistics),
-		CM_PLAY_TEST(a_descriptor_keeps_that_file_open),
-		CM_PLAY_TEST(a_piece_of_an_allocation_has_no_handle),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_differences", tests, NULL, NULL);
 }

@@ -41,21 +41,21 @@ static void must_read(uint32_t wanted)
 	CM_MUST(host[BYTES / 4 - 1] == wanted);
 }
 
-static void play_plain(void)
+CM_ROLE(plain)
 {
 	open_all();
 	OK(cuMemcpyDtoHAsync_v2(host, source, BYTES, stream));
 	must_read(7);
 }
 
-static void play_unified(void)
+CM_ROLE(unified)
 {
 	open_all();
 	OK(cuMemcpyAsync((CUdeviceptr)(uintptr_t)host, source, BYTES, stream));
 	must_read(7);
 }
 
-static void play_unified_on_devices(void)
+CM_ROLE(unified_on_devices)
 {
 	CUdeviceptr other;
 	uint64_t start;
@@ -69,7 +69,7 @@ static void play_unified_on_devices(void)
 	CM_MUST(cuStreamQuery(stream) == CUDA_ERROR_NOT_READY);
 }
 
-static void play_planes(void)
+CM_ROLE(planes)
 {
 	CUDA_MEMCPY2D plane = {
 		.srcMemoryType = CU_MEMORYTYPE_DEVICE,
@@ -87,7 +87,7 @@ static void play_planes(void)
 	must_read(7);
 }
 
-static void play_boxes(void)
+CM_ROLE(boxes)
 {
 	CUDA_MEMCPY3D box = {
 		.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
@@ -108,7 +108,7 @@ static void play_boxes(void)
 	must_read(7);
 }
 
-static void play_batch(void)
+CM_ROLE(batch)
 {
 	CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
 	size_t sizes[] = {4096, BYTES - 4096}, first = 0;
@@ -138,7 +138,7 @@ static CUDA_MEMCPY3D_BATCH_OP all_as_a_box(void)
 	return op;
 }
 
-static void play_batch_of_boxes(void)
+CM_ROLE(batch_of_boxes)
 {
 	CUDA_MEMCPY3D_BATCH_OP op;
 
@@ -148,7 +148,7 @@ static void play_batch_of_boxes(void)
 	must_read(7);
 }
 
-static void play_attributes(void)
+CM_ROLE(attributes)
 {
 	CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
 
@@ -157,7 +157,7 @@ static void play_attributes(void)
 	must_read(7);
 }
 
-static void play_attributes_of_a_box(void)
+CM_ROLE(attributes_of_a_box)
 {
 	CUDA_MEMCPY3D_BATCH_OP op;
 
@@ -168,7 +168,7 @@ static void play_attributes_of_a_box(void)
 }
 
 /* The host gets the number of bytes alone. */
-static void play_unpacked(void)
+CM_ROLE(unpacked)
 {
 	CUmemDecompressParams params = {
 		.srcNumBytes = BYTES,
@@ -185,7 +185,7 @@ static void play_unpacked(void)
 }
 
 /* A pinned source may be written again behind a free. */
-static void play_source(void)
+CM_ROLE(source)
 {
 	uint32_t last = 0;
 
@@ -199,7 +199,7 @@ static void play_source(void)
 	CM_MUST(last == 0x01010101);
 }
 
-static void play_pinned_free(void)
+CM_ROLE(pinned_free)
 {
 	void *other;
 
@@ -210,7 +210,7 @@ static void play_pinned_free(void)
 	CM_MUST(host[BYTES / 4 - 1] == 7);
 }
 
-static void play_destroyed_stream(void)
+CM_ROLE(destroyed_stream)
 {
 	open_all();
 	OK(cuMemcpyDtoHAsync_v2(host, source, BYTES, stream));
@@ -225,7 +225,7 @@ static void *copy_on_own_stream(void *ctx)
 	return NULL;
 }
 
-static void play_stream_of_a_thread(void)
+CM_ROLE(stream_of_a_thread)
 {
 	pthread_t thread;
 	CUcontext ctx;
@@ -237,7 +237,7 @@ static void play_stream_of_a_thread(void)
 	must_read(7);
 }
 
-static void play_own_stream(void)
+CM_ROLE(own_stream)
 {
 	open_all();
 	OK(cuMemcpyDtoHAsync_v2_ptsz(host, source, BYTES, NULL));
@@ -257,14 +257,14 @@ static CUgraphExec capture(void)
 	return exec;
 }
 
-static void play_graph(void)
+CM_ROLE(graph)
 {
 	open_all();
 	OK(cuGraphLaunch(capture(), stream));
 	must_read(7);
 }
 
-static void play_captured_copy(void)
+CM_ROLE(captured_copy)
 {
 	uint64_t start;
 
@@ -276,7 +276,7 @@ static void play_captured_copy(void)
 	CM_MUST(!host[0]);
 }
 
-static void play_graph_on_device(void)
+CM_ROLE(graph_on_device)
 {
 	CUgraphExec exec;
 	CUgraph graph;
@@ -301,7 +301,7 @@ static void host_function(void *data)
 	called = 1;
 }
 
-static void play_host_function(void)
+CM_ROLE(host_function)
 {
 	open_all();
 	OK(cuMemsetD32Async(source, 9, BYTES / 4, stream));
@@ -310,7 +310,7 @@ static void play_host_function(void)
 	CM_MUST(called);
 }
 
-static void play_host_function_of_a_graph(void)
+CM_ROLE(host_function_of_a_graph)
 {
 	CUgraphExec exec;
 	CUgraph graph;
@@ -336,7 +336,7 @@ static void fill_by_kernel(CUdeviceptr addr)
 	OK(cuLaunchKernel(fill, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
 }
 
-static void play_mapped(void)
+CM_ROLE(mapped)
 {
 	CUdeviceptr addr;
 	uint32_t *mapped;
@@ -349,7 +349,7 @@ static void play_mapped(void)
 	CM_MUST(mapped[BYTES / 4 - 1] == 5);
 }
 
-static void play_fill_of_mapped(void)
+CM_ROLE(fill_of_mapped)
 {
 	uint32_t *mapped;
 
@@ -361,7 +361,7 @@ static void play_fill_of_mapped(void)
 }
 
 /* Nothing tells that the kernel reaches the host. */
-static void play_kernel_in_pinned(void)
+CM_ROLE(kernel_in_pinned)
 {
 	open_all();
 	fill_by_kernel((uintptr_t)host);
@@ -370,7 +370,7 @@ static void play_kernel_in_pinned(void)
 }
 
 /* Nor does anything tell it of memory that no call has made. */
-static void play_kernel_in_pageable(void)
+CM_ROLE(kernel_in_pageable)
 {
 	static uint32_t words[BYTES / 4];
 
@@ -383,7 +383,7 @@ static void play_kernel_in_pageable(void)
 }
 
 /* Once the process has managed or mapped memory kernels are waited for, wherever they write. */
-static void play_kernel_in_pageable_beside_managed(void)
+CM_ROLE(kernel_in_pageable_beside_managed)
 {
 	static uint32_t words[BYTES / 4];
 	CUdeviceptr managed;
@@ -396,7 +396,7 @@ static void play_kernel_in_pageable_beside_managed(void)
 }
 
 /* Kernels alone are waited for by nobody, and nothing is asked. */
-static void play_kernels(void)
+CM_ROLE(kernels)
 {
 	CUfunction touch;
 	uint64_t bytes = BYTES, start;
@@ -417,7 +417,7 @@ static void play_kernels(void)
 }
 
 /* What the program has waited for itself costs one question. */
-static void play_synchronized(void)
+CM_ROLE(synchronized)
 {
 	open_all();
 	OK(cuMemcpyDtoHAsync_v2(host, source, BYTES, stream));
@@ -431,7 +431,7 @@ static void play_synchronized(void)
 }
 
 /* From the second time on a free waits for the copy, and not for the kernel behind it. */
-static void play_copy_and_kernel(void)
+CM_ROLE(copy_and_kernel)
 {
 	CUfunction touch;
 	uint64_t bytes = BYTES, start = 0;
@@ -453,7 +453,7 @@ static void play_copy_and_kernel(void)
 }
 
 /* Work of another device is none of this free's. */
-static void play_other_device(void)
+CM_ROLE(other_device)
 {
 	CUdeviceptr mine;
 	uint64_t start;
@@ -467,47 +467,13 @@ static void play_other_device(void)
 	CM_MUST(cudasim_now() == start);
 }
 
-static void play_never(void)
+CM_ROLE(never)
 {
 	open_all();
 	OK(cuMemcpyDtoHAsync_v2(host, source, BYTES, stream));
 	OK(cuMemFree_v2(temporary));
 	CM_MUST(host[BYTES / 4 - 1] == 0);
 }
-
-static const struct cm_role roles[] = {
-	{"plain", play_plain},
-	{"unified", play_unified},
-	{"planes", play_planes},
-	{"boxes", play_boxes},
-	{"batch", play_batch},
-	{"batch_of_boxes", play_batch_of_boxes},
-	{"attributes", play_attributes},
-	{"attributes_of_a_box", play_attributes_of_a_box},
-	{"unpacked", play_unpacked},
-	{"source", play_source},
-	{"destroyed_stream", play_destroyed_stream},
-	{"stream_of_a_thread", play_stream_of_a_thread},
-	{"own_stream", play_own_stream},
-	{"graph", play_graph},
-	{"host_function", play_host_function},
-	{"host_function_of_a_graph", play_host_function_of_a_graph},
-	{"mapped", play_mapped},
-	{"fill_of_mapped", play_fill_of_mapped},
-	{"unified_on_devices", play_unified_on_devices},
-	{"pinned_free", play_pinned_free},
-	{"captured_copy", play_captured_copy},
-	{"graph_on_device", play_graph_on_device},
-	{"kernel_in_pinned", play_kernel_in_pinned},
-	{"kernel_in_pageable", play_kernel_in_pageable},
-	{"kernel_in_pageable_beside_managed", play_kernel_in_pageable_beside_managed},
-	{"kernels", play_kernels},
-	{"synchronized", play_synchronized},
-	{"copy_and_kernel", play_copy_and_kernel},
-	{"other_device", play_other_device},
-	{"never", play_never},
-	{NULL, NULL},
-};
 
 CM_PLAY_EVERYWHERE(a_copy_is_read_behind_a_free, "plain", NULL)
 CM_PLAY_EVERYWHERE(a_copy_by_unified_addresses_is_read, "unified", NULL)
@@ -542,43 +508,3 @@ CM_PLAY(the_kernel_behind_a_copy_is_not_waited_for, "copy_and_kernel", "", NULL)
 CM_PLAY(a_copy_of_another_device_is_not_waited_for, "other_device", "", "CUDASIM=devices:2")
 CM_PLAY(never_means_never, "never", "sync:never", NULL)
 CM_PLAY(the_old_word_means_never, "never", "sync:epoch", NULL)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(a_copy_is_read_behind_a_free),
-		CM_PLAY_TEST(a_copy_by_unified_addresses_is_read),
-		CM_PLAY_TEST(a_copy_of_planes_is_read),
-		CM_PLAY_TEST(a_copy_of_boxes_is_read),
-		CM_PLAY_TEST(a_batch_of_copies_is_read),
-		CM_PLAY_TEST(a_batch_of_boxes_is_read),
-		CM_PLAY_TEST(a_copy_with_attributes_is_read),
-		CM_PLAY_TEST(a_box_with_attributes_is_read),
-		CM_PLAY_TEST(what_decompression_wrote_is_read),
-		CM_PLAY_TEST(the_source_of_a_copy_is_written_again),
-		CM_PLAY_TEST(a_copy_of_a_destroyed_stream_is_read),
-		CM_PLAY_TEST(a_copy_of_another_threads_stream_is_read),
-		CM_PLAY_TEST(a_copy_of_the_threads_own_stream_is_read),
-		CM_PLAY_TEST(a_copy_of_a_graph_is_read),
-		CM_PLAY_TEST(a_host_function_has_run),
-		CM_PLAY_TEST(a_host_function_of_a_graph_has_run),
-		CM_PLAY_TEST(mapped_memory_is_read_behind_a_kernel),
-		CM_PLAY_TEST(mapped_memory_is_read_behind_a_fill),
-		CM_PLAY_TEST(a_copy_between_devices_is_not_waited_for),
-		CM_PLAY_TEST(a_copy_is_read_behind_a_free_of_pinned_memory),
-		CM_PLAY_TEST(a_captured_copy_is_not_waited_for),
-		CM_PLAY_TEST(a_graph_on_a_device_is_not_waited_for),
-		CM_PLAY_TEST(a_kernel_in_plain_pinned_memory_is_not_waited_for),
-		CM_PLAY_TEST(a_kernel_in_pageable_memory_is_not_waited_for),
-		CM_PLAY_TEST(pageable_memory_is_read_beside_managed),
-		CM_PLAY_TEST(kernels_are_not_waited_for_and_nothing_is_asked),
-		CM_PLAY_TEST(what_the_program_waited_for_costs_one_question),
-		CM_PLAY_TEST(the_kernel_behind_a_copy_is_not_waited_for),
-		CM_PLAY_TEST(a_copy_of_another_device_is_not_waited_for),
-		CM_PLAY_TEST(never_means_never),
-		CM_PLAY_TEST(the_old_word_means_never),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_host_reads", tests, NULL, NULL);
-}

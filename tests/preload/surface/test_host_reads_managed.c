@@ -28,7 +28,7 @@ static void must_read(uint32_t wanted)
 	CM_MUST(((uint32_t *)managed)[BYTES / 4 - 1] == wanted);
 }
 
-static void play_kernel(void)
+CM_ROLE(kernel)
 {
 	static const char text[] = "cudasim-module\n"
 				   "kernel fill\n params ptr u32 u64\n writes p0 p2*4\n"
@@ -43,7 +43,7 @@ static void play_kernel(void)
 }
 
 /* A plain copy between devices is seen by the host where one end is managed. */
-static void play_peer_copy(void)
+CM_ROLE(peer_copy)
 {
 	CUcontext first, second = cm_open(1);
 	CUdeviceptr own = cm_get(BYTES);
@@ -58,28 +58,28 @@ static void play_peer_copy(void)
 	must_read(9);
 }
 
-static void play_in_place(void)
+CM_ROLE(in_place)
 {
 	open_all();
 	OK(cuMemcpyDtoD_v2(managed, source, BYTES));
 	must_read(7);
 }
 
-static void play_in_place_of_a_thread(void)
+CM_ROLE(in_place_of_a_thread)
 {
 	open_all();
 	OK(cuMemcpyDtoD_v2_ptds(managed, source, BYTES));
 	must_read(7);
 }
 
-static void play_unified_in_place(void)
+CM_ROLE(unified_in_place)
 {
 	open_all();
 	OK(cuMemcpy(managed, source, BYTES));
 	must_read(7);
 }
 
-static void play_from_host_in_place(void)
+CM_ROLE(from_host_in_place)
 {
 	static uint32_t words[BYTES / 4];
 
@@ -89,7 +89,7 @@ static void play_from_host_in_place(void)
 	must_read(8);
 }
 
-static void play_plane_in_place(void)
+CM_ROLE(plane_in_place)
 {
 	CUDA_MEMCPY2D plane = {
 		.srcMemoryType = CU_MEMORYTYPE_DEVICE,
@@ -108,7 +108,7 @@ static void play_plane_in_place(void)
 }
 
 /* The source may be written again behind a free. */
-static void play_source_in_place(void)
+CM_ROLE(source_in_place)
 {
 	uint32_t last = 0;
 
@@ -120,18 +120,6 @@ static void play_source_in_place(void)
 	CM_MUST(last == 0);
 }
 
-static const struct cm_role roles[] = {
-	{"kernel", play_kernel},
-	{"peer_copy", play_peer_copy},
-	{"in_place", play_in_place},
-	{"in_place_of_a_thread", play_in_place_of_a_thread},
-	{"unified_in_place", play_unified_in_place},
-	{"from_host_in_place", play_from_host_in_place},
-	{"plane_in_place", play_plane_in_place},
-	{"source_in_place", play_source_in_place},
-	{NULL, NULL},
-};
-
 CM_PLAY_EVERYWHERE(managed_memory_is_read_behind_a_kernel, "kernel", NULL)
 CM_PLAY_EVERYWHERE(managed_memory_is_read_behind_a_peer_copy, "peer_copy", "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(managed_memory_is_read_behind_a_copy_in_place, "in_place", NULL)
@@ -140,20 +128,3 @@ CM_PLAY_EVERYWHERE(so_it_is_by_unified_addresses, "unified_in_place", NULL)
 CM_PLAY_EVERYWHERE(so_it_is_from_the_host, "from_host_in_place", NULL)
 CM_PLAY_EVERYWHERE(so_it_is_in_planes, "plane_in_place", NULL)
 CM_PLAY_EVERYWHERE(a_managed_source_is_written_again, "source_in_place", NULL)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(managed_memory_is_read_behind_a_kernel),
-		CM_PLAY_TEST(managed_memory_is_read_behind_a_peer_copy),
-		CM_PLAY_TEST(managed_memory_is_read_behind_a_copy_in_place),
-		CM_PLAY_TEST(so_it_is_in_a_stream_of_the_thread),
-		CM_PLAY_TEST(so_it_is_by_unified_addresses),
-		CM_PLAY_TEST(so_it_is_from_the_host),
-		CM_PLAY_TEST(so_it_is_in_planes),
-		CM_PLAY_TEST(a_managed_source_is_written_again),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_host_reads_managed", tests, NULL, NULL);
-}

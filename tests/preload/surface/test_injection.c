@@ -20,7 +20,7 @@ static const char *const variables[] = {
 };
 
 /* One byte beyond the end is nobody's: a tool that guards it can tell. */
-static void play_watched(void)
+CM_ROLE(watched)
 {
 	CUdeviceptr block[3], base;
 	size_t size;
@@ -43,7 +43,7 @@ static void play_watched(void)
 	CM_MUST(cm_allocated() == 0 && cm_reserved() == 0);
 }
 
-static void play_watched_pinned(void)
+CM_ROLE(watched_pinned)
 {
 	uint64_t calls;
 	void *ptr;
@@ -59,7 +59,7 @@ static void play_watched_pinned(void)
 	}
 }
 
-static void play_cached(void)
+CM_ROLE(cached)
 {
 	CUdeviceptr block;
 
@@ -70,13 +70,6 @@ static void play_cached(void)
 	CM_MUST(cm_get(3 * MIB) == block);
 	CM_MUST(cudasim_calls("cuMemAlloc_v2") == 1);
 }
-
-static const struct cm_role roles[] = {
-	{"watched", play_watched},
-	{"watched_pinned", play_watched_pinned},
-	{"cached", play_cached},
-	{NULL, NULL},
-};
 
 static void play_with_each(void **state, const char *role, const char *conf)
 {
@@ -89,42 +82,28 @@ static void play_with_each(void **state, const char *role, const char *conf)
 	}
 }
 
-static void an_injected_tool_sees_every_allocation(void **state)
+CM_PLAY_TEST(an_injected_tool_sees_every_allocation)
 {
 	play_with_each(state, "watched", "");
 }
 
-static void an_injected_tool_sees_pinned_memory_too(void **state)
+CM_PLAY_TEST(an_injected_tool_sees_pinned_memory_too)
 {
 	play_with_each(state, "watched_pinned", "");
 }
 
-static void who_asks_for_the_cache_gets_it_with_a_tool_too(void **state)
+CM_PLAY_TEST(who_asks_for_the_cache_gets_it_with_a_tool_too)
 {
 	play_with_each(state, "cached", "mode:cache");
 }
 
 CM_PLAY(without_a_tool_memory_is_cached, "cached", "", NULL)
 
-static void what_was_found_is_told_to_who_asks(void **state)
+CM_PLAY_TEST(what_was_found_is_told_to_who_asks)
 {
 	struct cm_play *play = *state;
 
 	cm_play_under(play, "watched", "log:info", "CUDA_INJECTION64_PATH=/opt/tool", NULL);
 	assert_non_null(strstr(play->said, "cudamem: CUDA_INJECTION64_PATH is set: memory is not "
 					   "cached (mode:stats)\n"));
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(an_injected_tool_sees_every_allocation),
-		CM_PLAY_TEST(an_injected_tool_sees_pinned_memory_too),
-		CM_PLAY_TEST(who_asks_for_the_cache_gets_it_with_a_tool_too),
-		CM_PLAY_TEST(without_a_tool_memory_is_cached),
-		CM_PLAY_TEST(what_was_found_is_told_to_who_asks),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_injection", tests, NULL, NULL);
 }

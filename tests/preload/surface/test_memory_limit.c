@@ -153,7 +153,7 @@ static void must_see(size_t free_bytes, size_t total_bytes)
 }
 
 /* Each kind beside each other one: 40 MiB and 30 do not fit into 64, 24 do, exactly. */
-static void play_kinds(void)
+CM_ROLE(kinds)
 {
 	struct cm_device_row row;
 	uint64_t held, other;
@@ -185,7 +185,7 @@ static void play_kinds(void)
 }
 
 /* Nothing is counted of what the driver refuses, and a bad call is a bad call. */
-static void play_refused(void)
+CM_ROLE(refused)
 {
 	uint64_t name = 77;
 	int i;
@@ -205,7 +205,7 @@ static void play_refused(void)
 }
 
 /* What the cache holds idle is the program's, whatever it asks for. */
-static void play_idle(void)
+CM_ROLE(idle)
 {
 	uint64_t name;
 	int i;
@@ -246,7 +246,7 @@ static void *take_and_free(void *arg)
 	return NULL;
 }
 
-static void play_storm(void)
+CM_ROLE(storm)
 {
 	struct taker taker[THREADS];
 	CUcontext ctx = cm_open(0);
@@ -263,12 +263,6 @@ static void play_storm(void)
 	CM_MUST(cudasim_peak_bytes(0) <= LIMIT);
 }
 
-static const struct cm_role roles[] = {
-	{"kinds", play_kinds}, {"refused", play_refused},
-	{"idle", play_idle},   {"storm", play_storm},
-	{NULL, NULL},
-};
-
 #define LIMITED "memory_limit_mb:64,oom_report:off,exchange:off"
 
 CM_PLAY(each_kind_counts_towards_the_limit, "kinds", LIMITED, "CUDASIM=memory:1G")
@@ -280,19 +274,3 @@ CM_PLAY(what_is_refused_counts_for_nothing, "refused", LIMITED, "CUDASIM=memory:
 CM_PLAY(idle_memory_goes_back_before_a_request_fails, "idle", LIMITED, "CUDASIM=memory:1G")
 CM_PLAY(threads_do_not_exceed_the_limit_together, "storm", LIMITED, "CUDASIM=memory:1G")
 CM_PLAY(nor_with_pages, "storm", LIMITED ",expandable_segments:True", "CUDASIM=memory:1G")
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(each_kind_counts_towards_the_limit),
-		CM_PLAY_TEST(a_share_of_the_card_is_such_a_limit),
-		CM_PLAY_TEST(each_kind_is_limited_where_nothing_is_cached),
-		CM_PLAY_TEST(what_is_refused_counts_for_nothing),
-		CM_PLAY_TEST(idle_memory_goes_back_before_a_request_fails),
-		CM_PLAY_TEST(threads_do_not_exceed_the_limit_together),
-		CM_PLAY_TEST(nor_with_pages),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_memory_limit", tests, NULL, NULL);
-}

@@ -201,7 +201,7 @@ static void play_call(void (*call)(void *addr))
 }
 
 #define CALL(name)                    \
-	static void play_##name(void) \
+	CM_ROLE(name)                 \
 	{                             \
 		play_call(by_##name); \
 	}
@@ -231,7 +231,7 @@ static void is_all_reached(void)
 	CM_MUST(cudasim_calls("cuCtxWaitEvent") <= 1);
 }
 
-static void play_nvshmem(void)
+CM_ROLE(nvshmem)
 {
 	open_libraries();
 	cm_open(0);
@@ -241,7 +241,7 @@ static void play_nvshmem(void)
 }
 
 /* Paging on demand names all addresses. */
-static void play_all_addresses(void)
+CM_ROLE(all_addresses)
 {
 	open_libraries();
 	cm_open(0);
@@ -251,7 +251,7 @@ static void play_all_addresses(void)
 }
 
 /* Before there is any memory. */
-static void play_nvshmem_first(void)
+CM_ROLE(nvshmem_first)
 {
 	open_libraries();
 	CM_MUST((*(init_fn *)need(libraries, "nvshmemx_hostlib_init_attr"))(6, NULL) == 6);
@@ -260,14 +260,14 @@ static void play_nvshmem_first(void)
 }
 
 /* The library binds its calls to what it was loaded with. */
-static void play_deeply_bound(void)
+CM_ROLE(deeply_bound)
 {
 	CM_MUST(dlopen(getenv("CALLER"), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND));
 	cm_open(0);
 	is_all_reached();
 }
 
-static void play_namespace(void)
+CM_ROLE(namespace)
 {
 	CM_MUST(dlmopen(LM_ID_NEWLM, getenv("LOOSE"), RTLD_NOW));
 	cm_open(0);
@@ -275,7 +275,7 @@ static void play_namespace(void)
 }
 
 /* Whoever wraps the call himself looks for the next one. */
-static void play_next(void)
+CM_ROLE(next)
 {
 	open_libraries();
 	cm_open(0);
@@ -287,7 +287,7 @@ static void play_next(void)
 extern void *ibv_reg_mr(void *domain, void *addr, size_t bytes, int access) __attribute__((weak));
 
 /* A program tells by these whether the library is there, with us as without. */
-static void play_tests(void)
+CM_ROLE(tests)
 {
 	reg_mr_fn *volatile weak = ibv_reg_mr;
 
@@ -299,7 +299,7 @@ static void play_tests(void)
 }
 
 /* A function without a version can't be hidden from one who asks for it by its name alone. */
-static void play_absent(void)
+CM_ROLE(absent)
 {
 	read_fn *read = dlsym(RTLD_DEFAULT, "cuFileRead");
 	buf_register_fn *buf_register = dlsym(RTLD_DEFAULT, "cuFileBufRegister");
@@ -313,31 +313,7 @@ static void play_absent(void)
 	CM_MUST(cm_count_entries(getenv("REGIONS"), CM_REGION_PREFIX) == 0);
 }
 
-static const struct cm_role roles[] = {
-	{"reg_mr", play_reg_mr},
-	{"old_reg_mr", play_old_reg_mr},
-	{"reg_mr_iova", play_reg_mr_iova},
-	{"rereg_mr", play_rereg_mr},
-	{"caller", play_caller},
-	{"buf_register", play_buf_register},
-	{"read", play_read},
-	{"readv", play_readv},
-	{"read_async", play_read_async},
-	{"batch", play_batch},
-	{"pin", play_pin},
-	{"umem", play_umem},
-	{"nvshmem", play_nvshmem},
-	{"all_addresses", play_all_addresses},
-	{"nvshmem_first", play_nvshmem_first},
-	{"deeply_bound", play_deeply_bound},
-	{"namespace", play_namespace},
-	{"next", play_next},
-	{"tests", play_tests},
-	{"absent", play_absent},
-	{NULL, NULL},
-};
-
-static void every_call_that_names_memory_is_seen(void **state)
+CM_PLAY_TEST(every_call_that_names_memory_is_seen)
 {
 	static const char *const calls[] = {"reg_mr", "old_reg_mr",   "reg_mr_iova", "rereg_mr",
 					    "caller", "buf_register", "read",        "readv",
@@ -356,21 +332,3 @@ CM_PLAY(a_library_in_another_namespace_counts, "namespace", "", NULL)
 CM_PLAY(a_look_past_us_counts, "next", "", NULL)
 CM_PLAY(a_program_finds_only_what_is_there, "tests", "", NULL)
 CM_PLAY(a_call_without_its_library_fails, "absent", "", NULL)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(every_call_that_names_memory_is_seen),
-		CM_PLAY_TEST(nvshmem_reaches_all_memory),
-		CM_PLAY_TEST(all_addresses_are_all_memory),
-		CM_PLAY_TEST(what_is_reached_before_the_start_counts),
-		CM_PLAY_TEST(calls_that_are_bound_past_us_count),
-		CM_PLAY_TEST(a_library_in_another_namespace_counts),
-		CM_PLAY_TEST(a_look_past_us_counts),
-		CM_PLAY_TEST(a_program_finds_only_what_is_there),
-		CM_PLAY_TEST(a_call_without_its_library_fails),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_named", tests, NULL, NULL);
-}

@@ -28,7 +28,7 @@ static void must_fail(uint64_t bytes)
 }
 
 /* 64 MiB in blocks of 9: every other one is freed. */
-static void play_fragmented(void)
+CM_ROLE(fragmented)
 {
 	CUdeviceptr addr[6];
 	unsigned i;
@@ -42,7 +42,7 @@ static void play_fragmented(void)
 	must_fail(30 * MIB);
 }
 
-static void play_full(void)
+CM_ROLE(full)
 {
 	cm_open(0);
 	(void)cm_get(40 * MIB);
@@ -50,7 +50,7 @@ static void play_full(void)
 }
 
 /* Managed memory counts towards a limit, too. */
-static void play_managed(void)
+CM_ROLE(managed)
 {
 	CUdeviceptr addr;
 
@@ -75,7 +75,7 @@ static void *ask_while_cancelled(void *arg)
 	return NULL;
 }
 
-static void play_cancelled(void)
+CM_ROLE(cancelled)
 {
 	pthread_t thread;
 	void *result;
@@ -105,7 +105,7 @@ CUresult want_much(CUdeviceptr *addr)
 	return res;
 }
 
-static void play_stacks(void)
+CM_ROLE(stacks)
 {
 	CUdeviceptr addr[2];
 
@@ -116,21 +116,21 @@ static void play_stacks(void)
 }
 
 /* On a large card amounts are in GiB. */
-static void play_little(void)
+CM_ROLE(little)
 {
 	cm_open(0);
 	(void)cm_get(512);
 	must_fail(((size_t)17 << 10) * MIB);
 }
 
-static void play_too_big(void)
+CM_ROLE(too_big)
 {
 	cm_open(0);
 	must_fail(65 * MIB);
 }
 
 /* The driver's own. It is not asked again for the same, as nothing has returned to it. */
-static void play_driver(void)
+CM_ROLE(driver)
 {
 	cm_open(0);
 	CM_MUST(!cudasim_fail("cuMemAlloc_v2", 1, CUDA_ERROR_OUT_OF_MEMORY));
@@ -139,7 +139,7 @@ static void play_driver(void)
 }
 
 /* As above, and the driver does not answer the question either. */
-static void play_driver_is_mute(void)
+CM_ROLE(driver_is_mute)
 {
 	unsigned i;
 
@@ -153,7 +153,7 @@ static void play_driver_is_mute(void)
 }
 
 /* Another process has most of the card, from after this one started. */
-static void play_others(void)
+CM_ROLE(others)
 {
 	int ready[2], go[2];
 	pid_t other;
@@ -182,7 +182,7 @@ static void play_others(void)
 }
 
 /* The report comes once, and what was short may be there later. */
-static void play_again(void)
+CM_ROLE(again)
 {
 	CUdeviceptr addr;
 
@@ -195,7 +195,7 @@ static void play_again(void)
 	(void)cm_get(8 * MIB);
 }
 
-static void play_probing(void)
+CM_ROLE(probing)
 {
 	unsigned i;
 
@@ -206,7 +206,7 @@ static void play_probing(void)
 }
 
 /* What is counted and recorded beside the report. */
-static void play_counters(void)
+CM_ROLE(counters)
 {
 	struct cm_device_row row;
 
@@ -217,23 +217,6 @@ static void play_counters(void)
 	CM_MUST(row.scalar[CM_SCALAR_num_ooms] == 1);
 	CM_MUST(row.free_bytes == 24 * MIB);
 }
-
-static const struct cm_role roles[] = {
-	{"fragmented", play_fragmented},
-	{"full", play_full},
-	{"managed", play_managed},
-	{"cancelled", play_cancelled},
-	{"stacks", play_stacks},
-	{"too_big", play_too_big},
-	{"little", play_little},
-	{"driver", play_driver},
-	{"driver_is_mute", play_driver_is_mute},
-	{"others", play_others},
-	{"again", play_again},
-	{"probing", play_probing},
-	{"counters", play_counters},
-	{NULL, NULL},
-};
 
 #define CARD "CUDASIM=memory:64M,context:0"
 
@@ -298,7 +281,7 @@ static void assert_report(void **state, const char *role, const char *conf, cons
 		fail_msg("%s:\n%s", verdict, play->said);
 }
 
-static void the_whole_report(void **state)
+CM_PLAY_TEST(the_whole_report)
 {
 	static const char want[] =
 		"cudamem[]: out of memory on GPU 0: requested 30.00 MiB, largest block 9.00 "
@@ -349,7 +332,7 @@ static void the_whole_report(void **state)
 }
 
 /* The tool finds the process there when it has ended. */
-static void the_folder_of_the_region_is_told(void **state)
+CM_PLAY_TEST(the_folder_of_the_region_is_told)
 {
 	struct cm_play *play = *state;
 	char want[PATH_MAX + 64];
@@ -359,7 +342,7 @@ static void the_folder_of_the_region_is_told(void **state)
 	assert_non_null(strstr(play->said, want));
 }
 
-static void each_verdict_is_told(void **state)
+CM_PLAY_TEST(each_verdict_is_told)
 {
 	char card[PATH_MAX + 64];
 	struct cm_play *play = *state;
@@ -403,7 +386,7 @@ static void each_verdict_is_told(void **state)
 }
 
 /* What is there is not called nothing. */
-static void little_is_not_zero(void **state)
+CM_PLAY_TEST(little_is_not_zero)
 {
 	struct cm_play *play = *state;
 
@@ -421,7 +404,7 @@ static void little_is_not_zero(void **state)
 
 /* Who asked, and who holds: by stack where stacks are recorded, the place alone where they are
  * not. */
-static void stacks_are_told(void **state)
+CM_PLAY_TEST(stacks_are_told)
 {
 	struct cm_play *play = *state;
 	const char *first;
@@ -440,7 +423,7 @@ static void stacks_are_told(void **state)
 	assert_non_null(strstr(play->said, "Who holds the 40.00 MiB allocated, by block size\n"));
 }
 
-static void later_failures_take_a_line(void **state)
+CM_PLAY_TEST(later_failures_take_a_line)
 {
 	struct cm_play *play = *state;
 	const char *rest;
@@ -455,7 +438,7 @@ static void later_failures_take_a_line(void **state)
 			    "try\n");
 }
 
-static void every_failure_can_take_a_line(void **state)
+CM_PLAY_TEST(every_failure_can_take_a_line)
 {
 	struct cm_play *play = *state;
 
@@ -465,7 +448,7 @@ static void every_failure_can_take_a_line(void **state)
 			    "block 24.00 MiB, free and cached 24.00 MiB (FULL)\n");
 }
 
-static void a_thread_is_cancelled_in_nothing_of_ours(void **state)
+CM_PLAY_TEST(a_thread_is_cancelled_in_nothing_of_ours)
 {
 	struct cm_play *play = *state;
 
@@ -484,7 +467,7 @@ static void write_to_a_file(void)
 		_exit(98);
 }
 
-static void a_program_that_probes_does_not_fill_its_log(void **state)
+CM_PLAY_TEST(a_program_that_probes_does_not_fill_its_log)
 {
 	static const char last[] = "(TOO BIG); later failures are not reported\n";
 	struct cm_play *play = *state;
@@ -508,28 +491,7 @@ static void a_program_that_probes_does_not_fill_its_log(void **state)
 CM_PLAY(nothing_is_said_where_nothing_is_wanted, "counters", "oom_report:off", CARD)
 CM_PLAY(nothing_is_said_where_the_log_is_off, "counters", "log:off", CARD)
 
-static void requests_that_pass_are_told_of_too(void **state)
+CM_PLAY_TEST(requests_that_pass_are_told_of_too)
 {
 	assert_report(state, "full", "mode:stats", CARD, "FULL", "FULL: this program uses 40.00");
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(the_whole_report),
-		CM_PLAY_TEST(the_folder_of_the_region_is_told),
-		CM_PLAY_TEST(each_verdict_is_told),
-		CM_PLAY_TEST(little_is_not_zero),
-		CM_PLAY_TEST(stacks_are_told),
-		CM_PLAY_TEST(later_failures_take_a_line),
-		CM_PLAY_TEST(every_failure_can_take_a_line),
-		CM_PLAY_TEST(a_thread_is_cancelled_in_nothing_of_ours),
-		CM_PLAY_TEST(a_program_that_probes_does_not_fill_its_log),
-		CM_PLAY_TEST(nothing_is_said_where_nothing_is_wanted),
-		CM_PLAY_TEST(nothing_is_said_where_the_log_is_off),
-		CM_PLAY_TEST(requests_that_pass_are_told_of_too),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_oom", tests, NULL, NULL);
 }

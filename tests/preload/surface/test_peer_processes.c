@@ -173,7 +173,7 @@ static bool ask_one(void)
 	return in_time;
 }
 
-static void play_two(void)
+CM_ROLE(two)
 {
 	play_in_time(ask_one);
 }
@@ -204,7 +204,7 @@ static bool ask_seven(void)
 	return in_time;
 }
 
-static void play_eight(void)
+CM_ROLE(eight)
 {
 	play_in_time(ask_seven);
 }
@@ -230,7 +230,7 @@ static void fail_too(void)
 	(void)be_ready();
 }
 
-static void play_each_other(void)
+CM_ROLE(each_other)
 {
 	struct other other = start(fail_too);
 
@@ -251,7 +251,7 @@ static void be_idle_for_long(void)
 }
 
 /* It holds 48 of 64 MiB and cannot answer; it can later. */
-static void play_stopped(void)
+CM_ROLE(stopped)
 {
 	struct other other = start(be_idle_for_long);
 	int status;
@@ -326,17 +326,17 @@ static void fail_beside(void (*play)(void))
 	end(&other, true);
 }
 
-static void play_refused(void)
+CM_ROLE(refused)
 {
 	fail_beside(be_idle_and_refuse);
 }
 
-static void play_capturing(void)
+CM_ROLE(capturing)
 {
 	fail_beside(be_idle_in_a_capture);
 }
 
-static void play_working(void)
+CM_ROLE(working)
 {
 	fail_beside(be_idle_beside_work);
 }
@@ -348,14 +348,14 @@ static void be_idle_and_give(void)
 }
 
 /* This one does not ask; the other would give. */
-static void play_not_asking(void)
+CM_ROLE(not_asking)
 {
 	fail_beside(be_idle_and_give);
 	CM_MUST(scalar(CM_SCALAR_peer_asks) == 0);
 }
 
 /* It crashed and left its region: nobody waits for it, and its memory is free. */
-static void play_crashed(void)
+CM_ROLE(crashed)
 {
 	struct other other = start(be_idle_for_long);
 	CUdeviceptr addr;
@@ -381,23 +381,16 @@ static void decay_all(uint64_t bytes)
 	CM_MUST(scalar(CM_SCALAR_decay_bytes) == (int64_t)bytes && !cm_reserved());
 }
 
-static void play_idle(void)
+CM_ROLE(idle)
 {
 	decay_all(48 * MIB);
 }
 
 /* In one row, so that half a page is lost in all, and not one and a half with each. */
-static void play_idle_pages(void)
+CM_ROLE(idle_pages)
 {
 	decay_all(42 * MIB);
 }
-
-static const struct cm_role roles[] = {
-	{"two", play_two},         {"eight", play_eight},           {"each_other", play_each_other},
-	{"stopped", play_stopped}, {"refused", play_refused},       {"capturing", play_capturing},
-	{"working", play_working}, {"not_asking", play_not_asking}, {"crashed", play_crashed},
-	{"idle", play_idle},       {"idle_pages", play_idle_pages}, {NULL, NULL},
-};
 
 /* On a card that is the case's own. */
 static void play_on_card(void **state, const char *role, const char *conf, const char *memory)
@@ -412,7 +405,7 @@ static void play_on_card(void **state, const char *role, const char *conf, const
 }
 
 #define ON_CARD(test, role, conf, memory)                \
-	static void test(void **state)                   \
+	CM_PLAY_TEST(test)                               \
 	{                                                \
 		play_on_card(state, role, conf, memory); \
 	}
@@ -428,7 +421,7 @@ ON_CARD(one_that_shall_not_ask_does_not, "not_asking", "peer_processes:off", "64
 ON_CARD(idle_memory_decays, "idle", "decay_seconds:1", "64M")
 ON_CARD(idle_pages_decay, "idle_pages", "decay_seconds:1,expandable_segments:True", "64M")
 
-static void one_that_has_crashed_is_not_waited_for(void **state)
+CM_PLAY_TEST(one_that_has_crashed_is_not_waited_for)
 {
 	struct cm_play *play = *state;
 	char command[PATH_MAX + 32];
@@ -438,24 +431,4 @@ static void one_that_has_crashed_is_not_waited_for(void **state)
 	assert_int_equal(cm_count_entries(play->dir, CM_REGION_PREFIX), 1);
 	(void)snprintf(command, sizeof(command), "rm -r '%s'/*", play->dir);
 	assert_int_equal(system(command), 0);
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(a_peer_gives_what_is_missing_and_no_more),
-		CM_PLAY_TEST(seven_peers_give_together),
-		CM_PLAY_TEST(two_that_fail_and_ask_each_other_go_on),
-		CM_PLAY_TEST(one_that_is_stopped_is_not_waited_for),
-		CM_PLAY_TEST(one_that_will_not_give_keeps_what_it_has),
-		CM_PLAY_TEST(one_that_captures_keeps_what_it_has),
-		CM_PLAY_TEST(one_whose_device_works_keeps_what_it_has),
-		CM_PLAY_TEST(one_that_shall_not_ask_does_not),
-		CM_PLAY_TEST(one_that_has_crashed_is_not_waited_for),
-		CM_PLAY_TEST(idle_memory_decays),
-		CM_PLAY_TEST(idle_pages_decay),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_peer_processes", tests, NULL, NULL);
 }

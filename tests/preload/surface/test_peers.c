@@ -6,7 +6,7 @@
 #include "tests/unit/cmocka_all.h"
 
 /* What device 1 still writes to is not allocated on device 0. */
-static void play_peers(void)
+CM_ROLE(peers)
 {
 	static volatile uint32_t flag;
 	CUcontext first, second;
@@ -46,7 +46,7 @@ static void must_reach(CUdeviceptr block, uint64_t bytes)
 }
 
 /* Access is asked for before there is any memory, as programs do. */
-static void play_peers_first(void)
+CM_ROLE(peers_first)
 {
 	CUcontext first = cm_open(0), second = cm_open(1);
 	CUdeviceptr block[3];
@@ -66,7 +66,7 @@ static void play_peers_first(void)
 }
 
 /* A capture in another context does not keep the memory that stands from being reached. */
-static void play_peers_in_a_capture(void)
+CM_ROLE(peers_in_a_capture)
 {
 	CUcontext first = cm_open(0), second = cm_open(1);
 	CUdeviceptr block;
@@ -86,7 +86,7 @@ static void play_peers_in_a_capture(void)
 }
 
 /* What is said under a program that has no need to know of pages. */
-static void play_closed_pages(void)
+CM_ROLE(closed_pages)
 {
 	CUcontext first = cm_open(0), second = cm_open(1);
 	CUdeviceptr block[3];
@@ -130,7 +130,7 @@ static void let_ask_again(void *arg)
 
 /* Another thread asks for access when the driver has given it, and the library has not done its
  * part. */
-static void play_peers_asked_twice(void)
+CM_ROLE(peers_asked_twice)
 {
 	asked.first = cm_open(0);
 	asked.block = cm_get(3 * MIB);
@@ -141,7 +141,7 @@ static void play_peers_asked_twice(void)
 }
 
 /* Pages are left as they are: work that was submitted before may be on its way. */
-static void play_pages_stay_open(void)
+CM_ROLE(pages_stay_open)
 {
 	CUcontext first = cm_open(0), second = cm_open(1);
 	CUdeviceptr block;
@@ -155,7 +155,7 @@ static void play_pages_stay_open(void)
 }
 
 /* A copy between devices needs no peer access, and holds both ends back. */
-static void play_peer_copy(void)
+CM_ROLE(peer_copy)
 {
 	CUcontext first, second;
 	CUdeviceptr from, to;
@@ -210,7 +210,7 @@ static void open_pair(CUcontext *first, CUcontext *second, CUdeviceptr *to)
 }
 
 /* Not even the first copy is under way any more. */
-static void play_native_free_behind_a_copy(void)
+CM_ROLE(native_free_behind_a_copy)
 {
 	CUcontext first, second;
 	CUdeviceptr to, from;
@@ -224,7 +224,7 @@ static void play_native_free_behind_a_copy(void)
 	free_natively(first, second, to);
 }
 
-static void play_native_free_for_peers(void)
+CM_ROLE(native_free_for_peers)
 {
 	CUcontext first, second;
 	CUdeviceptr to;
@@ -234,19 +234,6 @@ static void play_native_free_for_peers(void)
 	OK(cuCtxEnablePeerAccess(first, 0));
 	free_natively(first, second, to);
 }
-
-static const struct cm_role roles[] = {
-	{"native_free_behind_a_copy", play_native_free_behind_a_copy},
-	{"native_free_for_peers", play_native_free_for_peers},
-	{"peers", play_peers},
-	{"peers_first", play_peers_first},
-	{"peers_in_a_capture", play_peers_in_a_capture},
-	{"closed_pages", play_closed_pages},
-	{"peers_asked_twice", play_peers_asked_twice},
-	{"pages_stay_open", play_pages_stay_open},
-	{"peer_copy", play_peer_copy},
-	{NULL, NULL},
-};
 
 CM_PLAY(work_of_a_peer_holds_a_block_back, "peers", "", "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(memory_is_reached_by_who_was_let_in_before, "peers_first", "CUDASIM=devices:2")
@@ -265,23 +252,3 @@ CM_PLAY(so_it_is_behind_a_copy_in_stats_mode, "native_free_behind_a_copy", "mode
 CM_PLAY(a_native_free_is_native_for_peers, "native_free_for_peers", NULL, "CUDASIM=devices:2")
 CM_PLAY(so_it_is_for_peers_in_stats_mode, "native_free_for_peers", "mode:stats",
 	"CUDASIM=devices:2")
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(a_native_free_is_native_behind_a_copy),
-		CM_PLAY_TEST(so_it_is_behind_a_copy_in_stats_mode),
-		CM_PLAY_TEST(a_native_free_is_native_for_peers),
-		CM_PLAY_TEST(so_it_is_for_peers_in_stats_mode),
-		CM_PLAY_TEST(work_of_a_peer_holds_a_block_back),
-		CM_PLAY_TEST(memory_is_reached_by_who_was_let_in_before),
-		CM_PLAY_TEST(a_capture_keeps_no_peer_out),
-		CM_PLAY_TEST(a_page_that_stays_closed_is_heard_of),
-		CM_PLAY_TEST(pages_are_open_to_who_asks_meanwhile),
-		CM_PLAY_TEST(pages_stay_open_to_a_peer),
-		CM_PLAY_TEST(a_copy_between_devices_is_safe),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_peers", tests, NULL, NULL);
-}

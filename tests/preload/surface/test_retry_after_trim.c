@@ -400,7 +400,7 @@ static void must(bool condition, const char *name)
 }
 
 /* The first answer is out of memory: the cache is given back and the call made again. */
-static void play_needy(void)
+CM_ROLE(needy)
 {
 	uint64_t before;
 	size_t i;
@@ -420,7 +420,7 @@ static void play_needy(void)
 }
 
 /* Nothing is cached: once is enough. */
-static void play_nothing_to_give(void)
+CM_ROLE(nothing_to_give)
 {
 	CUdeviceptr block;
 	uint64_t before;
@@ -439,7 +439,7 @@ static void play_nothing_to_give(void)
 }
 
 /* Other errors are none of our business, whatever the cache holds. */
-static void play_other_error(void)
+CM_ROLE(other_error)
 {
 	size_t i;
 
@@ -454,7 +454,7 @@ static void play_other_error(void)
 }
 
 /* A card that is really full of what nobody uses: 64 MiB, of which the cache holds 40. */
-static void play_full_card(void)
+CM_ROLE(full_card)
 {
 	CUmemGenericAllocationHandle handle;
 	CUdeviceptr addr;
@@ -473,7 +473,7 @@ static void play_full_card(void)
 
 /* The device that is full is that of the pool, or of the stream; another one's context is
  * current. */
-static void play_full_card_of_another_context(void)
+CM_ROLE(full_card_of_another_context)
 {
 	CUstream stream;
 	CUmemoryPool pool;
@@ -506,7 +506,7 @@ static void cache_in(CUcontext ctx)
 
 /* Work takes memory of the device of its stream, and what prepares kernels of that of the kernels:
  * the first one. Another one's context is current. */
-static void play_work_of_another_context(void)
+CM_ROLE(work_of_another_context)
 {
 	CUcontext first, second;
 	CUstream stream;
@@ -539,7 +539,7 @@ static void play_work_of_another_context(void)
 }
 
 /* What is free to the program is what it could get; a NULL for either is allowed. */
-static void play_memory_info(void)
+CM_ROLE(memory_info)
 {
 	size_t free_bytes, total, only;
 
@@ -558,17 +558,6 @@ static void play_memory_info(void)
 	CM_MUST(cuMemGetInfo_v2(NULL, NULL) == CUDA_SUCCESS);
 }
 
-static const struct cm_role roles[] = {
-	{"needy", play_needy},
-	{"nothing_to_give", play_nothing_to_give},
-	{"other_error", play_other_error},
-	{"full_card", play_full_card},
-	{"full_card_of_another_context", play_full_card_of_another_context},
-	{"work_of_another_context", play_work_of_another_context},
-	{"memory_info", play_memory_info},
-	{NULL, NULL},
-};
-
 #define CARD "CUDASIM=memory:64M,context:0"
 
 CM_PLAY(who_fails_for_memory_gets_what_is_cached, "needy", "", NULL)
@@ -579,19 +568,3 @@ CM_PLAY_EVERYWHERE(a_full_card_serves_other_contexts, "full_card_of_another_cont
 		   CARD ",devices:2")
 CM_PLAY(work_gets_what_is_cached_on_its_device, "work_of_another_context", "", "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(memory_info_is_what_the_program_can_get, "memory_info", CARD)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(who_fails_for_memory_gets_what_is_cached),
-		CM_PLAY_TEST(who_fails_with_nothing_cached_hears_it_at_once),
-		CM_PLAY_TEST(another_error_costs_no_cache),
-		CM_PLAY_TEST(a_full_card_serves_whoever_asks),
-		CM_PLAY_TEST(a_full_card_serves_other_contexts),
-		CM_PLAY_TEST(work_gets_what_is_cached_on_its_device),
-		CM_PLAY_TEST(memory_info_is_what_the_program_can_get),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_retry_after_trim", tests, NULL, NULL);
-}

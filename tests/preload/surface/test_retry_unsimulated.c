@@ -113,7 +113,7 @@ static bool is_first(uintptr_t first)
 	return first == 8 || first == (uintptr_t)result;
 }
 
-static void play(void)
+CM_ROLE(play)
 {
 	size_t i;
 
@@ -131,7 +131,7 @@ static void play(void)
 }
 
 /* The last three name the device; the current context is of another one. */
-static void play_elsewhere(void)
+CM_ROLE(elsewhere)
 {
 	CUcontext here, there;
 	size_t i;
@@ -150,24 +150,7 @@ static void play_elsewhere(void)
 	}
 }
 
-static const struct cm_role roles[] = {
-	{"play", play},
-	{"elsewhere", play_elsewhere},
-	{NULL, NULL},
-};
-
 #define DEVICES "CUDASIM=devices:9"
 
 CM_PLAY(who_fails_for_memory_gets_what_is_cached, "play", "", DEVICES)
 CM_PLAY(it_is_that_of_the_device_it_names, "elsewhere", "", DEVICES)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(who_fails_for_memory_gets_what_is_cached),
-		CM_PLAY_TEST(it_is_that_of_the_device_it_names),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_retry_unsimulated", tests, NULL, NULL);
-}

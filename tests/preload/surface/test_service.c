@@ -110,7 +110,7 @@ static void must_be_asked(void)
 	CM_MUST(cudasim_calls("cuCtxWaitEvent") == 0);
 }
 
-static void play_ordered(void)
+CM_ROLE(ordered)
 {
 	cm_open(0);
 	loop();
@@ -118,7 +118,7 @@ static void play_ordered(void)
 }
 
 /* Where more may wait, a barrier orders many frees. */
-static void play_roomy(void)
+CM_ROLE(roomy)
 {
 	cm_open(0);
 	loop();
@@ -128,7 +128,7 @@ static void play_roomy(void)
 }
 
 /* Each block that waits is an allocation of its own there. */
-static void play_roomy_rank(void)
+CM_ROLE(roomy_rank)
 {
 	cm_open(0);
 	loop();
@@ -137,7 +137,7 @@ static void play_roomy_rank(void)
 	CM_MUST(calls_for_reuse() <= TURNS / 7);
 }
 
-static void play_devices(void)
+CM_ROLE(devices)
 {
 	CUcontext first = cm_open(0);
 
@@ -148,7 +148,7 @@ static void play_devices(void)
 	must_be_ordered();
 }
 
-static void play_asked(void)
+CM_ROLE(asked)
 {
 	cm_open(0);
 	loop();
@@ -163,7 +163,7 @@ static void give_peer_access(CUcontext ctx)
 	OK(cuCtxSetCurrent(ctx));
 }
 
-static void play_peers(void)
+CM_ROLE(peers)
 {
 	give_peer_access(cm_open(0));
 	loop();
@@ -171,7 +171,7 @@ static void play_peers(void)
 }
 
 /* What was let wait for a barrier is not waited for once there is none. */
-static void play_later_peers(void)
+CM_ROLE(later_peers)
 {
 	CUcontext ctx = cm_open(0);
 
@@ -187,7 +187,7 @@ static void open_storage(void)
 	CM_MUST(dlopen(getenv("CALLER"), RTLD_NOW));
 }
 
-static void play_storage(void)
+CM_ROLE(storage)
 {
 	open_storage();
 	play_ordered();
@@ -201,7 +201,7 @@ static register_fn *find_register(void)
 	return reg;
 }
 
-static void play_registered_other(void)
+CM_ROLE(registered_other)
 {
 	register_fn *reg = find_register();
 
@@ -212,7 +212,7 @@ static void play_registered_other(void)
 }
 
 /* It is asked for, and nothing waits for it but its first registration. */
-static void play_registered(void)
+CM_ROLE(registered)
 {
 	register_fn *reg = find_register();
 
@@ -252,7 +252,7 @@ __attribute__((noinline)) static void register_one(register_fn *reg, CUdeviceptr
 	cudasim_reset_counters(); /* keeps the call from being the last one */
 }
 
-static void play_shown(void)
+CM_ROLE(shown)
 {
 	static char said[SHOWN_BYTES];
 
@@ -271,7 +271,7 @@ static void play_shown(void)
 }
 
 /* The call that gives access comes when the library has started. */
-static void play_shown_peers(void)
+CM_ROLE(shown_peers)
 {
 	static char said[SHOWN_BYTES];
 	CUcontext ctx = cm_open(0);
@@ -290,7 +290,7 @@ __attribute__((noinline)) static void give_early(CUcontext ctx)
 	cudasim_reset_counters(); /* keeps the call from being the last one */
 }
 
-static void play_shown_early(void)
+CM_ROLE(shown_early)
 {
 	static char said[SHOWN_BYTES];
 	CUcontext ctx = cm_open(0);
@@ -311,7 +311,7 @@ __attribute__((noinline)) static void register_early(register_fn *reg)
 }
 
 /* All addresses, and so memory that is allocated later. */
-static void play_shown_all(void)
+CM_ROLE(shown_all)
 {
 	static char said[SHOWN_BYTES];
 
@@ -323,7 +323,7 @@ static void play_shown_all(void)
 	CM_MUST(strstr(said, "register_early") || strstr(said, "test_surface_service+0x"));
 }
 
-static void play_shown_apart(void)
+CM_ROLE(shown_apart)
 {
 	static char said[SHOWN_BYTES];
 
@@ -344,7 +344,7 @@ __attribute__((noinline)) static void begin_capture(CUstream stream)
 }
 
 /* The last one of three is left. */
-static void play_shown_capture(void)
+CM_ROLE(shown_capture)
 {
 	static char said[SHOWN_BYTES];
 	CUstream stream, beside;
@@ -379,7 +379,7 @@ static void request_behind_work(void)
 	OK(cuMemFree_v2(cm_get(64 * MIB)));
 }
 
-static void play_shown_named(void)
+CM_ROLE(shown_named)
 {
 	static char said[SHOWN_BYTES];
 	static volatile uint32_t flag;
@@ -409,13 +409,13 @@ static void open_apart(void)
 	CM_MUST(dlmopen(LM_ID_NEWLM, getenv("LOOSE"), RTLD_NOW));
 }
 
-static void play_apart(void)
+CM_ROLE(apart)
 {
 	open_apart();
 	play_asked();
 }
 
-static void play_apart_by_hand(void)
+CM_ROLE(apart_by_hand)
 {
 	open_apart();
 	play_ordered();
@@ -429,14 +429,14 @@ static void must_be_waited_for(unsigned waits, unsigned allocations)
 	CM_MUST(cudasim_calls("cuCtxSynchronize") <= waits);
 }
 
-static void play_waited(void)
+CM_ROLE(waited)
 {
 	cm_open(0);
 	loop();
 	must_be_waited_for(TURNS / 10, 5);
 }
 
-static void play_waited_rank(void)
+CM_ROLE(waited_rank)
 {
 	CM_MUST(!setenv("WORLD_SIZE", "8", 1));
 	cm_open(0);
@@ -444,13 +444,13 @@ static void play_waited_rank(void)
 	must_be_waited_for(TURNS / 7, 20);
 }
 
-static void play_waited_storage(void)
+CM_ROLE(waited_storage)
 {
 	open_storage();
 	play_waited();
 }
 
-static void play_waited_registered(void)
+CM_ROLE(waited_registered)
 {
 	register_fn *reg = find_register();
 
@@ -460,14 +460,14 @@ static void play_waited_registered(void)
 }
 
 /* Both contexts are waited for. */
-static void play_waited_peers(void)
+CM_ROLE(waited_peers)
 {
 	give_peer_access(cm_open(0));
 	loop();
 	must_be_waited_for(2 * TURNS / 10, 5);
 }
 
-static void play_freed(void)
+CM_ROLE(freed)
 {
 	cm_open(0);
 	loop_with(NULL, NATIVE_NS);
@@ -475,42 +475,12 @@ static void play_freed(void)
 	CM_MUST(cudasim_calls("cuCtxSynchronize") >= 2 * TURNS);
 }
 
-static void play_forwarded(void)
+CM_ROLE(forwarded)
 {
 	cm_open(0);
 	loop_with(NULL, NATIVE_NS);
 	CM_MUST(cudasim_calls("cuMemAlloc_v2") == 2 * TURNS);
 }
-
-static const struct cm_role roles[] = {
-	{"ordered", play_ordered},
-	{"roomy", play_roomy},
-	{"roomy_rank", play_roomy_rank},
-	{"devices", play_devices},
-	{"asked", play_asked},
-	{"peers", play_peers},
-	{"later_peers", play_later_peers},
-	{"storage", play_storage},
-	{"waited", play_waited},
-	{"waited_peers", play_waited_peers},
-	{"waited_rank", play_waited_rank},
-	{"waited_storage", play_waited_storage},
-	{"waited_registered", play_waited_registered},
-	{"freed", play_freed},
-	{"forwarded", play_forwarded},
-	{"registered", play_registered},
-	{"registered_other", play_registered_other},
-	{"apart", play_apart},
-	{"shown", play_shown},
-	{"shown_peers", play_shown_peers},
-	{"shown_apart", play_shown_apart},
-	{"shown_early", play_shown_early},
-	{"shown_all", play_shown_all},
-	{"shown_capture", play_shown_capture},
-	{"shown_named", play_shown_named},
-	{"apart_by_hand", play_apart_by_hand},
-	{NULL, NULL},
-};
 
 /* Under a cap nothing more is let wait than in a program that is large for its card. */
 #define CAP "memory_limit_mb:15000"
@@ -555,46 +525,3 @@ CM_PLAY(what_takes_it_before_the_start_is_shown, "shown_apart", "", "WORLD_SIZE=
 CM_PLAY(a_capture_is_shown, "shown_capture", "", NULL)
 CM_PLAY(work_of_another_device_is_shown, "shown_named", "", "CUDASIM=devices:2")
 CM_PLAY(a_profiler_sees_all, "forwarded", "", "NVTX_INJECTION64_PATH=/tool")
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(natively_each_free_waits),
-		CM_PLAY_TEST(one_context_is_ordered),
-		CM_PLAY_TEST(a_card_with_room_is_ordered_seldom),
-		CM_PLAY_TEST(a_rank_on_a_card_with_room_is_ordered_seldom),
-		CM_PLAY_TEST(several_devices_are_ordered),
-		CM_PLAY_TEST(exact_blocks_are_ordered),
-		CM_PLAY_TEST(pages_are_ordered),
-		CM_PLAY_TEST(peers_are_asked),
-		CM_PLAY_TEST(peers_are_asked_on_a_card_with_room),
-		CM_PLAY_TEST(later_peers_are_asked),
-		CM_PLAY_TEST(a_rank_is_ordered),
-		CM_PLAY_TEST(a_process_with_storage_is_ordered),
-		CM_PLAY_TEST(after_other_memory_was_registered_it_is_ordered),
-		CM_PLAY_TEST(registered_memory_is_asked_for),
-		CM_PLAY_TEST(a_process_with_calls_past_us_is_asked),
-		CM_PLAY_TEST(a_process_with_calls_past_us_is_ordered_by_hand),
-		CM_PLAY_TEST(a_driver_of_12_4_is_waited_for),
-		CM_PLAY_TEST(a_driver_of_12_2_is_waited_for),
-		CM_PLAY_TEST(a_rank_with_12_4_is_waited_for),
-		CM_PLAY_TEST(a_rank_with_12_2_is_waited_for),
-		CM_PLAY_TEST(a_process_with_storage_and_12_4_is_waited_for),
-		CM_PLAY_TEST(a_process_with_storage_and_12_2_is_waited_for),
-		CM_PLAY_TEST(registered_memory_with_12_4_is_waited_for),
-		CM_PLAY_TEST(registered_memory_with_12_2_is_waited_for),
-		CM_PLAY_TEST(peers_of_a_driver_of_12_4_are_waited_for),
-		CM_PLAY_TEST(a_free_waits_by_hand),
-		CM_PLAY_TEST(a_call_that_takes_the_barrier_is_shown),
-		CM_PLAY_TEST(access_that_takes_the_barrier_is_shown),
-		CM_PLAY_TEST(what_takes_it_before_the_start_is_shown),
-		CM_PLAY_TEST(a_capture_is_shown),
-		CM_PLAY_TEST(work_of_another_device_is_shown),
-		CM_PLAY_TEST(access_before_the_start_is_shown_with_its_stack),
-		CM_PLAY_TEST(a_registration_before_the_start_is_shown_with_its_stack),
-		CM_PLAY_TEST(a_profiler_sees_all),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_service", tests, NULL, NULL);
-}

@@ -175,7 +175,7 @@ static void must_agree(const struct cm_api *api)
 	CM_MUST(api->memory_allocated(0) == 0);
 }
 
-static void play_churn(void)
+CM_ROLE(churn)
 {
 	pthread_t threads[THREADS];
 	struct cm_api api;
@@ -239,7 +239,7 @@ static void fork_once(void)
 	cm_wait_for_child(child);
 }
 
-static void play_fork(void)
+CM_ROLE(fork)
 {
 	pthread_t threads[THREADS];
 	int i;
@@ -254,7 +254,7 @@ static void play_fork(void)
 	join(threads);
 }
 
-static void play_exit(void)
+CM_ROLE(exit)
 {
 	pthread_t threads[THREADS];
 
@@ -264,7 +264,7 @@ static void play_exit(void)
 	exit(0);
 }
 
-static void play_end_of_context(void)
+CM_ROLE(end_of_context)
 {
 	pthread_t threads[THREADS];
 	int64_t kept;
@@ -284,7 +284,7 @@ static void play_end_of_context(void)
 }
 
 /* Figures of one moment, while they move. */
-static void play_look(void)
+CM_ROLE(look)
 {
 	pthread_t threads[THREADS];
 	struct cm_device_row row;
@@ -323,20 +323,3 @@ IN_EACH(fork)
 IN_EACH(exit)
 IN_EACH(end_of_context)
 IN_EACH(look)
-
-int main(int argc, char **argv)
-{
-	static const struct cm_role roles[] = {
-		{"churn", play_churn}, {"fork", play_fork},
-		{"exit", play_exit},   {"end_of_context", play_end_of_context},
-		{"look", play_look},   {NULL, NULL},
-	};
-#define EACH(name) \
-	CM_PLAY_TEST(name##_always), CM_PLAY_TEST(name##_if_they_wait), CM_PLAY_TEST(name##_in_one)
-	const struct CMUnitTest tests[] = {
-		EACH(churn), EACH(fork), EACH(exit), EACH(end_of_context), EACH(look),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("shards", tests, NULL, NULL);
-}

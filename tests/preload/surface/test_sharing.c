@@ -157,19 +157,19 @@ static void play_exchange(void (*export)(struct pair *pair, CUdeviceptr addr, ui
 	end(&pair);
 }
 
-static void play_aware(void)
+CM_ROLE(aware)
 {
 	play_exchange(export_aware);
 }
 
-static void play_unaware(void)
+CM_ROLE(unaware)
 {
 	play_exchange(export_unaware);
 }
 
 /* Where blocks are pieces of larger allocations, an importer would get the wrong address, as the
  * exporter knows of no offset: no handle, and a word why. */
-static void play_refused(void)
+CM_ROLE(refused)
 {
 	CUipcMemHandle handle;
 	CUdeviceptr first, second, base;
@@ -192,7 +192,7 @@ static CUresult get_file(CUdeviceptr addr, uint64_t bytes, int *ret_fd)
 }
 
 /* A file of what is freed is refused, one of the whole allocation is not. */
-static void play_stale_file(void)
+CM_ROLE(stale_file)
 {
 	CUdeviceptr first, second;
 	int fd = -7, other;
@@ -214,7 +214,7 @@ static void play_stale_file(void)
 }
 
 /* What is left of it by the cache is nothing to the program, also where the allocation stays. */
-static void play_stale(void)
+CM_ROLE(stale)
 {
 	CUdeviceptr block, first, second;
 	CUipcMemHandle handle, untouched;
@@ -240,7 +240,7 @@ static void play_stale(void)
 /* ---- what a sign of sharing changes ---- */
 
 /* One allocation each: its own base and its own identity, which no other live block has. */
-static void play_own_place(void)
+CM_ROLE(own_place)
 {
 	CUdeviceptr block[SIZES], base;
 	uint64_t id[SIZES];
@@ -259,7 +259,7 @@ static void play_own_place(void)
 }
 
 /* In pieces of one allocation its identity is that of all. */
-static void play_pieces(void)
+CM_ROLE(pieces)
 {
 	CUdeviceptr first, second;
 
@@ -272,7 +272,7 @@ static void play_pieces(void)
 }
 
 /* Not even for the first block of a run of pages; and nothing is lost by asking. */
-static void play_pages(void)
+CM_ROLE(pages)
 {
 	CUipcMemHandle handle;
 	CUdeviceptr first, second;
@@ -287,7 +287,7 @@ static void play_pages(void)
 }
 
 /* A file is of just the range, a piece or not, as long as the host's pages allow. */
-static void play_file_of_a_piece(void)
+CM_ROLE(file_of_a_piece)
 {
 	CUdeviceptr odd, even;
 	int fd = -1;
@@ -304,14 +304,6 @@ static void play_file_of_a_piece(void)
 					      CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
 					      0) == CUDA_ERROR_INVALID_VALUE);
 }
-
-static const struct cm_role roles[] = {
-	{"aware", play_aware},           {"unaware", play_unaware},
-	{"refused", play_refused},       {"stale", play_stale},
-	{"stale_file", play_stale_file}, {"own_place", play_own_place},
-	{"pieces", play_pieces},         {"file_of_a_piece", play_file_of_a_piece},
-	{"pages", play_pages},           {NULL, NULL},
-};
 
 /* This program imports cuIpcGetMemHandle, which is a sign of sharing: auto is exact for it. */
 CM_PLAY_EVERYWHERE(an_importer_with_the_offset_reads_what_was_written, "aware", NULL)
@@ -338,41 +330,17 @@ static void must_say(void **state, const char *role, const char *conf, const cha
 	assert_ptr_equal(strchr(play->said, '\n') + 1, play->said + strlen(play->said));
 }
 
-static void a_handle_of_a_piece_is_refused_with_a_word(void **state)
+CM_PLAY_TEST(a_handle_of_a_piece_is_refused_with_a_word)
 {
 	must_say(state, "refused", "placement:split", "cuIpcGetMemHandle(");
 }
 
-static void a_file_of_an_odd_piece_is_refused_with_a_word(void **state)
+CM_PLAY_TEST(a_file_of_an_odd_piece_is_refused_with_a_word)
 {
 	must_say(state, "file_of_a_piece", "placement:split", "cuMemGetHandleForAddressRange(");
 }
 
-static void a_handle_of_pages_is_refused_with_a_word(void **state)
+CM_PLAY_TEST(a_handle_of_pages_is_refused_with_a_word)
 {
 	must_say(state, "pages", "placement:split,expandable_segments:True", "cuIpcGetMemHandle(");
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(an_importer_with_the_offset_reads_what_was_written),
-		CM_PLAY_TEST(an_importer_without_offset_reads_what_was_written),
-		CM_PLAY_TEST(a_handle_of_a_piece_is_refused_with_a_word),
-		CM_PLAY_TEST(a_file_of_an_odd_piece_is_refused_with_a_word),
-		CM_PLAY_TEST(a_handle_of_pages_is_refused_with_a_word),
-		CM_PLAY_TEST(freed_memory_has_no_handle),
-		CM_PLAY_TEST(freed_memory_has_no_handle_in_pieces),
-		CM_PLAY_TEST(freed_pages_have_no_handle),
-		CM_PLAY_TEST(freed_memory_has_no_file),
-		CM_PLAY_TEST(freed_memory_has_no_file_in_pieces),
-		CM_PLAY_TEST(a_sign_of_sharing_makes_placement_exact),
-		CM_PLAY_TEST(exact_placement_is_native),
-		CM_PLAY_TEST(native_placement_is_exact),
-		CM_PLAY_TEST(stats_mode_places_as_natively),
-		CM_PLAY_TEST(pieces_share_their_identity),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_sharing", tests, NULL, NULL);
 }

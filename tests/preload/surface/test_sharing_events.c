@@ -144,7 +144,7 @@ static void hand_over(const struct worker *worker, CUdeviceptr addr, CUdeviceptr
 }
 
 /* Tensors of PyTorch: pieces of its own segments. Whatever was handed over is freed behind it. */
-static void play_tensors(void)
+CM_ROLE(tensors)
 {
 	struct worker worker = begin();
 	CUdeviceptr segment;
@@ -163,7 +163,7 @@ static void play_tensors(void)
 }
 
 /* Buffers of MPI: small blocks of the program, among others that nobody else knows. */
-static void play_buffers(void)
+CM_ROLE(buffers)
 {
 	struct worker worker = begin();
 	CUdeviceptr block[TENSORS], base;
@@ -188,26 +188,7 @@ static void play_buffers(void)
 	end(&worker);
 }
 
-static const struct cm_role roles[] = {
-	{"tensors", play_tensors},
-	{"buffers", play_buffers},
-	{NULL, NULL},
-};
-
 CM_PLAY_EVERYWHERE(tensors_go_to_a_worker_and_back, "tensors", NULL)
 CM_PLAY_EVERYWHERE(tensors_go_to_a_worker_under_12_4, "tensors", "CUDASIM=version:12040")
 CM_PLAY_EVERYWHERE(small_buffers_go_to_a_worker_and_back, "buffers", NULL)
 CM_PLAY_EVERYWHERE(small_buffers_of_a_rank_go_too, "buffers", "WORLD_SIZE=8")
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(tensors_go_to_a_worker_and_back),
-		CM_PLAY_TEST(tensors_go_to_a_worker_under_12_4),
-		CM_PLAY_TEST(small_buffers_go_to_a_worker_and_back),
-		CM_PLAY_TEST(small_buffers_of_a_rank_go_too),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_sharing_events", tests, NULL, NULL);
-}

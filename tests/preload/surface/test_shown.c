@@ -66,7 +66,7 @@ static void (*const ways[])(CUdeviceptr addr) = {
 	show_by_handle, show_by_file, show_by_memops, show_by_tokens, show_by_tokens_among_others,
 };
 
-static void play_shown(void)
+CM_ROLE(shown)
 {
 	uint64_t frees;
 	CUdeviceptr addr;
@@ -84,7 +84,7 @@ static void play_shown(void)
 }
 
 /* Its file outlives it: other cards may write by it, to whoever had its pages next. */
-static void play_shown_host(void)
+CM_ROLE(shown_host)
 {
 	uint64_t frees;
 	int fd = -1;
@@ -103,7 +103,7 @@ static void play_shown_host(void)
 }
 
 /* The pieces of one allocation go together, when the last is freed; none is allocated again. */
-static void play_shown_in_pieces(void)
+CM_ROLE(shown_in_pieces)
 {
 	CUdeviceptr first, second, third;
 	unsigned int on = 1;
@@ -159,7 +159,7 @@ static void play_settled_as(void (*show)(CUdeviceptr addr))
 	OK(cuMemFree_v2(block));
 }
 
-static void play_settled(void)
+CM_ROLE(settled)
 {
 	play_settled_as(show_by_handle);
 }
@@ -176,14 +176,14 @@ static void show_during_a_capture(CUdeviceptr addr)
 	OK(cuStreamEndCapture(stream, &graph));
 }
 
-static void play_settled_in_a_capture(void)
+CM_ROLE(settled_in_a_capture)
 {
 	play_settled_as(show_during_a_capture);
 }
 
 /* A network card writes where it is told to as soon as the program has the memory, no matter what
  * the streams wait for. If it can be told without us, no block is allocated behind a barrier. */
-static void play_reached(void)
+CM_ROLE(reached)
 {
 	static volatile uint32_t flag;
 	CUdeviceptr block, next;
@@ -204,7 +204,7 @@ static void play_reached(void)
 }
 
 /* Who says by hand that barriers are wanted gets them, whatever the signs. */
-static void play_ordered(void)
+CM_ROLE(ordered)
 {
 	CUdeviceptr block;
 
@@ -217,17 +217,6 @@ static void play_ordered(void)
 	CM_MUST(cuStreamQuery(NULL) == CUDA_ERROR_NOT_READY);
 }
 
-static const struct cm_role roles[] = {
-	{"shown", play_shown},
-	{"shown_host", play_shown_host},
-	{"shown_in_pieces", play_shown_in_pieces},
-	{"settled", play_settled},
-	{"settled_in_a_capture", play_settled_in_a_capture},
-	{"reached", play_reached},
-	{"ordered", play_ordered},
-	{NULL, NULL},
-};
-
 /* This program imports cuIpcGetMemHandle, which is a sign of sharing: auto is exact for it. */
 CM_PLAY(memory_once_shown_is_freed_for_good, "shown", "placement:exact", NULL)
 CM_PLAY_EVERYWHERE(host_memory_once_shown_is_freed_for_good, "shown_host", NULL)
@@ -237,19 +226,3 @@ CM_PLAY(memory_is_idle_before_it_is_shown_in_a_capture, "settled_in_a_capture", 
 	"CUDASIM=time:real")
 CM_PLAY(no_barrier_where_network_cards_may_write, "reached", "", NULL)
 CM_PLAY(a_barrier_that_is_asked_for_is_laid, "ordered", "reuse:barrier", NULL)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(memory_once_shown_is_freed_for_good),
-		CM_PLAY_TEST(host_memory_once_shown_is_freed_for_good),
-		CM_PLAY_TEST(memory_once_shown_is_freed_for_good_in_pieces),
-		CM_PLAY_TEST(memory_is_idle_before_it_is_shown),
-		CM_PLAY_TEST(memory_is_idle_before_it_is_shown_in_a_capture),
-		CM_PLAY_TEST(no_barrier_where_network_cards_may_write),
-		CM_PLAY_TEST(a_barrier_that_is_asked_for_is_laid),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_shown", tests, NULL, NULL);
-}

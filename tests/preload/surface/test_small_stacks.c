@@ -88,7 +88,7 @@ static void *use_everything(void *arg)
 	return arg;
 }
 
-static void play_everything(void)
+CM_ROLE(everything)
 {
 	run_small(use_everything);
 }
@@ -118,7 +118,7 @@ static void *call_each(void *arg)
 }
 
 /* Under the library its hooks, without it the driver's own functions. */
-static void play_hooks(void)
+CM_ROLE(hooks)
 {
 	size_t i;
 
@@ -159,7 +159,7 @@ static void hold_and_wait(int say, int hear)
 	exit(0);
 }
 
-static void play_out(void)
+CM_ROLE(out)
 {
 	int ready[2], go[2];
 	pid_t child;
@@ -178,14 +178,11 @@ static void play_out(void)
 	cm_wait_for_child(child);
 }
 
-static const struct cm_role roles[] = {
-	{"everything", play_everything}, {"hooks", play_hooks}, {"out", play_out}, {NULL, NULL}};
-
 CM_PLAY_EVERYWHERE(all_that_a_program_does_fits, "everything", NULL)
 CM_PLAY_EVERYWHERE(every_hook_fits, "hooks", NULL)
 CM_PLAY(recording_of_stacks_fits, "everything", "stacks:all", NULL)
 
-static void a_request_that_fails_fits(void **state)
+CM_PLAY_TEST(a_request_that_fails_fits)
 {
 	struct cm_play *play = *state;
 	char card[PATH_MAX + 64];
@@ -194,17 +191,4 @@ static void a_request_that_fails_fits(void **state)
 	cm_play_under(play, "out", "oom_report:full", card, NULL);
 	assert_non_null(strstr(play->said, "]: out of memory "));
 	(void)unlink(strstr(card, ",card:") + strlen(",card:"));
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(all_that_a_program_does_fits),
-		CM_PLAY_TEST(every_hook_fits),
-		CM_PLAY_TEST(recording_of_stacks_fits),
-		CM_PLAY_TEST(a_request_that_fails_fits),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_small_stacks", tests, NULL, NULL);
 }

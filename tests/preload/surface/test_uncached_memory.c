@@ -17,7 +17,7 @@ static void must_hold(enum cm_uncached_kind kind, int64_t count, uint64_t bytes)
 	CM_MUST(cm_uncached_bytes(kind) == (int64_t)bytes);
 }
 
-static void play_managed(void)
+CM_ROLE(managed)
 {
 	CUdeviceptr addr;
 
@@ -31,7 +31,7 @@ static void play_managed(void)
 	must_hold(CM_UNCACHED_MANAGED, 0, 0);
 }
 
-static void play_pitch(void)
+CM_ROLE(pitch)
 {
 	CUdeviceptr addr;
 	size_t pitch;
@@ -44,7 +44,7 @@ static void play_pitch(void)
 	must_hold(CM_UNCACHED_PITCH, 0, 0);
 }
 
-static void play_arrays(void)
+CM_ROLE(arrays)
 {
 	const CUDA_ARRAY_DESCRIPTOR plane = {
 		.Width = 100, .Height = 50, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 2};
@@ -72,7 +72,7 @@ static void play_arrays(void)
 	must_hold(CM_UNCACHED_ARRAY, 0, 0);
 }
 
-static void play_async(void)
+CM_ROLE(async)
 {
 	CUdeviceptr addr[4];
 	CUmemoryPool pool;
@@ -101,7 +101,7 @@ static void play_async(void)
 }
 
 /* The pool is that of the stream's device, whatever context is current. */
-static void play_async_elsewhere(void)
+CM_ROLE(async_elsewhere)
 {
 	CUdeviceptr addr;
 	CUcontext first, second;
@@ -121,7 +121,7 @@ static void play_async_elsewhere(void)
 }
 
 /* Where several things are wrong with a call, the driver says which it is. */
-static void play_inner_pointer_in_a_stream(void)
+CM_ROLE(inner_pointer_in_a_stream)
 {
 	CUdeviceptr block;
 	CUstream stream;
@@ -138,7 +138,7 @@ static void play_inner_pointer_in_a_stream(void)
 }
 
 /* The block is the cache's again, but nobody gets it while what was before its free may use it. */
-static void play_block_freed_in_a_stream(void)
+CM_ROLE(block_freed_in_a_stream)
 {
 	static volatile uint32_t flag;
 	CUdeviceptr block, next;
@@ -164,7 +164,7 @@ static void play_block_freed_in_a_stream(void)
 
 /* Where a block is not recycled, either: the free is the driver's, in that stream. The kernel could
  * not end if it waited. */
-static void play_stream_free_under_a_kernel(void)
+CM_ROLE(stream_free_under_a_kernel)
 {
 	static volatile uint32_t flag;
 	CUstream stream = NULL, other = NULL;
@@ -191,7 +191,7 @@ static void play_stream_free_under_a_kernel(void)
 }
 
 /* Inside a graph only what a graph allocated can be freed: the block stays the program's. */
-static void play_block_freed_in_a_capture(void)
+CM_ROLE(block_freed_in_a_capture)
 {
 	CUdeviceptr block, addr;
 	CUstream stream;
@@ -218,7 +218,7 @@ static const CUmemAllocationProp on_device_0 = {
 };
 
 /* Memory goes with the last of its handles and mappings, in whatever order. */
-static void play_mapped(void)
+CM_ROLE(mapped)
 {
 	CUmemGenericAllocationHandle first, second, again;
 	CUdeviceptr range;
@@ -246,7 +246,7 @@ static void play_mapped(void)
 }
 
 /* Some libraries create memory on a thread that has no context. */
-static void play_mapped_without_a_context(void)
+CM_ROLE(mapped_without_a_context)
 {
 	CUmemGenericAllocationHandle handle;
 
@@ -258,7 +258,7 @@ static void play_mapped_without_a_context(void)
 	must_hold(CM_UNCACHED_VMM, 0, 0);
 }
 
-static void play_refused_free(void)
+CM_ROLE(refused_free)
 {
 	CUdeviceptr addr;
 
@@ -272,7 +272,7 @@ static void play_refused_free(void)
 }
 
 /* What a context had goes with it; what no context has does not. */
-static void play_context_end(void)
+CM_ROLE(context_end)
 {
 	CUmemGenericAllocationHandle handle;
 	CUdeviceptr managed, pooled;
@@ -292,7 +292,7 @@ static void play_context_end(void)
 	must_hold(CM_UNCACHED_VMM, 1, 2 * MIB);
 }
 
-static void play_forwarded(void)
+CM_ROLE(forwarded)
 {
 	CUdeviceptr addr;
 	CUstream stream;
@@ -310,24 +310,6 @@ static void play_forwarded(void)
 	must_hold(CM_UNCACHED_FORWARDED, 0, 0);
 }
 
-static const struct cm_role roles[] = {
-	{"managed", play_managed},
-	{"pitch", play_pitch},
-	{"arrays", play_arrays},
-	{"async", play_async},
-	{"async_elsewhere", play_async_elsewhere},
-	{"inner_pointer_in_a_stream", play_inner_pointer_in_a_stream},
-	{"block_freed_in_a_stream", play_block_freed_in_a_stream},
-	{"stream_free_under_a_kernel", play_stream_free_under_a_kernel},
-	{"block_freed_in_a_capture", play_block_freed_in_a_capture},
-	{"mapped", play_mapped},
-	{"mapped_without_a_context", play_mapped_without_a_context},
-	{"refused_free", play_refused_free},
-	{"context_end", play_context_end},
-	{"forwarded", play_forwarded},
-	{NULL, NULL},
-};
-
 CM_PLAY(managed_memory_is_the_drivers_and_counted, "managed", "", NULL)
 CM_PLAY(pitched_memory_is_the_drivers_and_counted, "pitch", "", NULL)
 CM_PLAY(arrays_and_mipmaps_are_counted, "arrays", "", NULL)
@@ -335,7 +317,7 @@ CM_PLAY(pooled_memory_is_counted_and_freed_either_way, "async", "", NULL)
 CM_PLAY(pooled_memory_is_counted_where_its_stream_is, "async_elsewhere", "", "CUDASIM=devices:2")
 CM_PLAY_EVERYWHERE(an_inner_pointer_in_a_stream_is_refused, "inner_pointer_in_a_stream", NULL)
 CM_PLAY(a_block_freed_in_a_stream_waits_for_it, "block_freed_in_a_stream", "", NULL)
-static void a_free_in_a_stream_never_waits(void **state)
+CM_PLAY_TEST(a_free_in_a_stream_never_waits)
 {
 	cm_play(state, "stream_free_under_a_kernel", NULL, NULL);
 	cm_play(state, "stream_free_under_a_kernel", "", NULL);
@@ -349,26 +331,3 @@ CM_PLAY(memory_created_without_a_context_is_counted, "mapped_without_a_context",
 CM_PLAY(a_refused_free_changes_no_counters, "refused_free", "", NULL)
 CM_PLAY(memory_of_a_dead_context_leaves_the_counters, "context_end", "", NULL)
 CM_PLAY(what_is_passed_on_during_a_capture_is_counted, "forwarded", "", NULL)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(managed_memory_is_the_drivers_and_counted),
-		CM_PLAY_TEST(pitched_memory_is_the_drivers_and_counted),
-		CM_PLAY_TEST(arrays_and_mipmaps_are_counted),
-		CM_PLAY_TEST(pooled_memory_is_counted_and_freed_either_way),
-		CM_PLAY_TEST(pooled_memory_is_counted_where_its_stream_is),
-		CM_PLAY_TEST(an_inner_pointer_in_a_stream_is_refused),
-		CM_PLAY_TEST(a_block_freed_in_a_stream_waits_for_it),
-		CM_PLAY_TEST(a_free_in_a_stream_never_waits),
-		CM_PLAY_TEST(a_block_freed_in_a_capture_stays),
-		CM_PLAY_TEST(mapped_memory_is_counted_while_anything_holds_it),
-		CM_PLAY_TEST(memory_created_without_a_context_is_counted),
-		CM_PLAY_TEST(a_refused_free_changes_no_counters),
-		CM_PLAY_TEST(memory_of_a_dead_context_leaves_the_counters),
-		CM_PLAY_TEST(what_is_passed_on_during_a_capture_is_counted),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_uncached_memory", tests, NULL, NULL);
-}

@@ -32,7 +32,7 @@ static void open_all(void)
 	block = cm_get(MIB);
 }
 
-static void play_kernels(void)
+CM_ROLE(kernels)
 {
 	CUlaunchConfig config = {1, 1, 1, 1, 1, 1, 0, NULL, NULL, 0};
 	uint64_t words = MIB / 4;
@@ -61,7 +61,7 @@ static void play_kernels(void)
 	CM_MUST(cuLaunchKernel(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL) != CUDA_SUCCESS);
 }
 
-static void play_graphs(void)
+CM_ROLE(graphs)
 {
 	CUgraphExec exec;
 	CUstream stream;
@@ -94,7 +94,7 @@ static void callback(CUstream stream, CUresult status, void *data)
 	atomic_fetch_add(&calls, *(int *)data);
 }
 
-static void play_host_functions(void)
+CM_ROLE(host_functions)
 {
 	int add = 3;
 
@@ -124,7 +124,7 @@ static void call_cuda(void *data)
 }
 
 /* Natively refused, and so it is where the cache could have served it. */
-static void play_calls_from_a_host_function(void)
+CM_ROLE(calls_from_a_host_function)
 {
 	size_t i;
 
@@ -182,7 +182,7 @@ static CUresult wait_by_batch_ptsz(CUstream stream, CUdeviceptr addr)
 }
 
 /* A stream waits until another one writes the value: what it was told is what it waits for. */
-static void play_waits(void)
+CM_ROLE(waits)
 {
 	static wait_fn *const waits[] = {
 		wait_by_cuStreamWaitValue32,
@@ -218,7 +218,7 @@ static void play_waits(void)
 
 /* Its library may have the calls all the same, and answer that they are not supported. One wait
  * serves many requests, which is what the segments are for. */
-static void play_old_driver(void)
+CM_ROLE(old_driver)
 {
 	CUdeviceptr addr;
 	int i;
@@ -236,7 +236,7 @@ static void play_old_driver(void)
 }
 
 /* What was freed before such a wait is ready behind it: no event is recorded, and nothing asked. */
-static void play_own_waits(void)
+CM_ROLE(own_waits)
 {
 	CUdeviceptr addr, first = 0;
 	CUcontext ctx;
@@ -259,7 +259,7 @@ static void play_own_waits(void)
 }
 
 /* The driver's own free waits for a copy that the host can see: the library asks for nothing. */
-static void play_copy_before_a_free(void)
+CM_ROLE(copy_before_a_free)
 {
 	const uint32_t wanted = 0x1234;
 	uint32_t *host;
@@ -276,18 +276,6 @@ static void play_copy_before_a_free(void)
 	CM_MUST(cudasim_calls("cuStreamQuery") == 0);
 }
 
-static const struct cm_role roles[] = {
-	{"kernels", play_kernels},
-	{"graphs", play_graphs},
-	{"host_functions", play_host_functions},
-	{"calls_from_a_host_function", play_calls_from_a_host_function},
-	{"waits", play_waits},
-	{"old_driver", play_old_driver},
-	{"own_waits", play_own_waits},
-	{"copy_before_a_free", play_copy_before_a_free},
-	{NULL, NULL},
-};
-
 CM_PLAY_EVERYWHERE(kernels_run_with_their_arguments, "kernels", NULL)
 CM_PLAY_EVERYWHERE(graphs_run, "graphs", NULL)
 CM_PLAY_EVERYWHERE(host_functions_are_called, "host_functions", NULL)
@@ -299,21 +287,3 @@ CM_PLAY(an_old_driver_is_waited_for_and_served_by_the_cache, "old_driver", "",
 CM_PLAY(a_wait_for_the_context_makes_frees_ready, "own_waits", "", NULL)
 CM_PLAY(a_wait_makes_frees_ready_without_barriers, "own_waits", "reuse:grow", NULL)
 CM_PLAY(a_free_that_is_the_drivers_is_not_waited_for, "copy_before_a_free", "mode:stats", NULL)
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		CM_PLAY_TEST(kernels_run_with_their_arguments),
-		CM_PLAY_TEST(graphs_run),
-		CM_PLAY_TEST(host_functions_are_called),
-		CM_PLAY_TEST(host_functions_may_not_call_cuda),
-		CM_PLAY_TEST(streams_wait_for_what_they_are_told),
-		CM_PLAY_TEST(an_old_driver_is_waited_for_and_served_by_the_cache),
-		CM_PLAY_TEST(a_wait_for_the_context_makes_frees_ready),
-		CM_PLAY_TEST(a_wait_makes_frees_ready_without_barriers),
-		CM_PLAY_TEST(a_free_that_is_the_drivers_is_not_waited_for),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("surface_work", tests, NULL, NULL);
-}

@@ -17,7 +17,7 @@ static uint64_t next_random(uint64_t *state)
 }
 
 /* CM_SEED runs the one program of that seed. */
-static void random_operations_keep_every_invariant(void **state)
+CM_TEST(random_operations_keep_every_invariant)
 {
 	const char *text = getenv("CM_SEED");
 	uint64_t first = text ? strtoull(text, NULL, 10) : 1, seed, random;
@@ -25,7 +25,6 @@ static void random_operations_keep_every_invariant(void **state)
 	char why[OPS_WHY_BYTES];
 	size_t i;
 
-	(void)state;
 	for (seed = first; seed < first + (text ? 1 : PROGRAMS); seed++) {
 		random = seed * UINT64_C(0x9e3779b97f4a7c15);
 		for (i = 0; i < BYTES; i++)
@@ -33,13 +32,4 @@ static void random_operations_keep_every_invariant(void **state)
 		if (ops_run(program, BYTES, why))
 			fail_msg("CM_SEED=%llu: %s", (unsigned long long)seed, why);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(random_operations_keep_every_invariant),
-	};
-
-	return cmocka_run_group_tests_name("random", tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 
 #include "tests/unit/cmocka_all.h"
 
-static void names_lose_what_does_not_name_them(void **state)
+CM_TEST(names_lose_what_does_not_name_them)
 {
 	static const struct {
 		const char *function, *plain;
@@ -37,25 +37,23 @@ static void names_lose_what_does_not_name_them(void **state)
 	char plain[CM_LAYER_NAME_BYTES];
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		cm_layer_short_name(plain, sizeof(plain), cases[i].function);
 		assert_string_equal(plain, cases[i].plain);
 	}
 }
 
-static void long_names_are_cut_at_the_end_of_the_room(void **state)
+CM_TEST(long_names_are_cut_at_the_end_of_the_room)
 {
 	char plain[5] = "zzzz";
 
-	(void)state;
 	cm_layer_short_name(plain, sizeof(plain), "forward(int)");
 	assert_string_equal(plain, "forw");
 	cm_layer_short_name(plain, 1, "forward(int)");
 	assert_string_equal(plain, "");
 }
 
-static void native_frames_belong_to_their_layers(void **state)
+CM_TEST(native_frames_belong_to_their_layers)
 {
 	static const struct {
 		const char *object, *function;
@@ -97,7 +95,6 @@ static void native_frames_belong_to_their_layers(void **state)
 	const char *name;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		assert_int_equal(cm_layer_native(cases[i].object, cases[i].function, &name),
 				 cases[i].layer);
@@ -108,11 +105,10 @@ static void native_frames_belong_to_their_layers(void **state)
 	assert_int_equal(cm_layer_native("ld-linux-x86-64.so.2", "", NULL), CM_LAYER_PLUMBING);
 }
 
-static void python_frames_belong_to_their_layers(void **state)
+CM_TEST(python_frames_belong_to_their_layers)
 {
 	const char *name;
 
-	(void)state;
 	assert_int_equal(cm_layer_python("/src/train.py", &name), CM_LAYER_PROGRAM);
 	assert_null(name);
 	assert_int_equal(
@@ -134,16 +130,4 @@ static void python_frames_belong_to_their_layers(void **state)
 	assert_null(name);
 	assert_int_equal(cm_layer_python("<stdin>", NULL), CM_LAYER_PROGRAM);
 	assert_int_equal(cm_layer_python("<ipython-input-3-0d1b>", NULL), CM_LAYER_PROGRAM);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(names_lose_what_does_not_name_them),
-		cmocka_unit_test(long_names_are_cut_at_the_end_of_the_room),
-		cmocka_unit_test(native_frames_belong_to_their_layers),
-		cmocka_unit_test(python_frames_belong_to_their_layers),
-	};
-
-	return cmocka_run_group_tests_name("code_layers", tests, NULL, NULL);
 }

@@ -23,12 +23,11 @@ static void post(struct cm_channel *channel, uint32_t command)
 	__atomic_store_n(&channel->state, CM_CHANNEL_POSTED, __ATOMIC_RELEASE);
 }
 
-static void a_posted_command_is_taken_once_and_answered(void **state)
+CM_TEST(a_posted_command_is_taken_once_and_answered)
 {
 	struct cm_channel channel = {0};
 	struct cm_command command;
 
-	(void)state;
 	post(&channel, CM_COMMAND_EMPTY_CACHE);
 	assert_true(cm_channel_take(&channel, &command));
 	assert_int_equal(channel.state, CM_CHANNEL_RUNNING);
@@ -47,7 +46,7 @@ static void a_posted_command_is_taken_once_and_answered(void **state)
 }
 
 /* Every state but POSTED, and numbers that are none: nothing is there to take. */
-static void only_a_posted_command_is_taken(void **state)
+CM_TEST(only_a_posted_command_is_taken)
 {
 	static const uint32_t states[] = {
 		CM_CHANNEL_IDLE, CM_CHANNEL_CLAIMED, CM_CHANNEL_RUNNING, CM_CHANNEL_DONE, 77,
@@ -56,7 +55,6 @@ static void only_a_posted_command_is_taken(void **state)
 	struct cm_command command = {.code = 55};
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
 		channel.state = states[i];
 		assert_false(cm_channel_take(&channel, &command));
@@ -66,12 +64,11 @@ static void only_a_posted_command_is_taken(void **state)
 }
 
 /* The sender has died, and the next tool has taken the channel while the command ran. */
-static void an_answer_does_not_undo_a_takeover(void **state)
+CM_TEST(an_answer_does_not_undo_a_takeover)
 {
 	struct cm_channel channel = {0};
 	struct cm_command command;
 
-	(void)state;
 	post(&channel, CM_COMMAND_CHECKPOINT);
 	assert_true(cm_channel_take(&channel, &command));
 	channel.state = CM_CHANNEL_CLAIMED;
@@ -80,12 +77,11 @@ static void an_answer_does_not_undo_a_takeover(void **state)
 }
 
 /* What the tool writes after it has posted is not seen: the command was copied. */
-static void a_command_does_not_change_after_it_is_taken(void **state)
+CM_TEST(a_command_does_not_change_after_it_is_taken)
 {
 	struct cm_channel channel = {0};
 	struct cm_command command;
 
-	(void)state;
 	post(&channel, CM_COMMAND_RESET_PEAK);
 	assert_true(cm_channel_take(&channel, &command));
 	channel.command = 12345;
@@ -94,13 +90,12 @@ static void a_command_does_not_change_after_it_is_taken(void **state)
 	assert_int_equal(command.arg[0], 7);
 }
 
-static void waiting_ends_with_the_time(void **state)
+CM_TEST(waiting_ends_with_the_time)
 {
 	struct timespec before, after;
 	struct cm_channel channel = {0};
 	int64_t ms;
 
-	(void)state;
 	(void)clock_gettime(CLOCK_MONOTONIC, &before);
 	cm_channel_wait(&channel, 20);
 	(void)clock_gettime(CLOCK_MONOTONIC, &after);
@@ -108,11 +103,10 @@ static void waiting_ends_with_the_time(void **state)
 	assert_true(ms >= 19);
 }
 
-static void waiting_does_not_begin_when_a_command_is_there(void **state)
+CM_TEST(waiting_does_not_begin_when_a_command_is_there)
 {
 	struct cm_channel channel = {0};
 
-	(void)state;
 	post(&channel, CM_COMMAND_CHECKPOINT);
 	cm_channel_wait(&channel, CM_CHANNEL_FOREVER);
 	assert_int_equal(channel.state, CM_CHANNEL_POSTED);
@@ -138,13 +132,12 @@ static void *own(void *arg)
 	}
 }
 
-static void no_command_is_lost_on_a_sleeping_owner(void **state)
+CM_TEST(no_command_is_lost_on_a_sleeping_owner)
 {
 	static struct cm_channel channel;
 	pthread_t owner;
 	int i;
 
-	(void)state;
 	assert_int_equal(pthread_create(&owner, NULL, own, &channel), 0);
 	for (i = 0; i <= COMMANDS; i++) {
 		channel.command = i < COMMANDS ? CM_COMMAND_CHECKPOINT : CM_COMMAND_NONE;
@@ -178,13 +171,12 @@ static void *see(void *arg)
 	return NULL;
 }
 
-static void a_failure_is_over_when_it_was_seen(void **state)
+CM_TEST(a_failure_is_over_when_it_was_seen)
 {
 	static struct cm_channel channel;
 	pthread_t tool;
 	int i;
 
-	(void)state;
 	assert_int_equal(pthread_create(&tool, NULL, see, &channel), 0);
 	for (i = 1; i <= FAILURES; i++) {
 		/* Minutes: a lost wake-up would be a time-out of the test. */
@@ -194,13 +186,12 @@ static void a_failure_is_over_when_it_was_seen(void **state)
 	assert_int_equal(pthread_join(tool, NULL), 0);
 }
 
-static void a_failure_that_nobody_sees_waits_for_its_time(void **state)
+CM_TEST(a_failure_that_nobody_sees_waits_for_its_time)
 {
 	struct cm_channel channel = {.ooms = UINT32_MAX, .ooms_seen = UINT32_MAX};
 	struct timespec before, after;
 	int64_t ms;
 
-	(void)state;
 	(void)clock_gettime(CLOCK_MONOTONIC, &before);
 	assert_false(cm_channel_report_oom(&channel, 20000000));
 	(void)clock_gettime(CLOCK_MONOTONIC, &after);
@@ -209,35 +200,16 @@ static void a_failure_that_nobody_sees_waits_for_its_time(void **state)
 	assert_int_equal(channel.ooms, 0); /* the numbers wrap */
 }
 
-static void a_failure_seen_in_advance_waits_for_nobody(void **state)
+CM_TEST(a_failure_seen_in_advance_waits_for_nobody)
 {
 	static const uint32_t starts[] = {0, 7, INT32_MAX, UINT32_MAX - 2};
 	struct cm_channel channel = {0};
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
 		channel.ooms = starts[i];
 		channel.ooms_seen = CM_OOMS_ALL(starts[i]);
 		assert_true(cm_channel_report_oom(&channel, 0));
 		assert_true(cm_channel_report_oom(&channel, 0));
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_posted_command_is_taken_once_and_answered),
-		cmocka_unit_test(only_a_posted_command_is_taken),
-		cmocka_unit_test(an_answer_does_not_undo_a_takeover),
-		cmocka_unit_test(a_command_does_not_change_after_it_is_taken),
-		cmocka_unit_test(waiting_ends_with_the_time),
-		cmocka_unit_test(waiting_does_not_begin_when_a_command_is_there),
-		cmocka_unit_test(no_command_is_lost_on_a_sleeping_owner),
-		cmocka_unit_test(a_failure_is_over_when_it_was_seen),
-		cmocka_unit_test(a_failure_that_nobody_sees_waits_for_its_time),
-		cmocka_unit_test(a_failure_seen_in_advance_waits_for_nobody),
-	};
-
-	return cmocka_run_group_tests_name("command_channel", tests, NULL, NULL);
 }

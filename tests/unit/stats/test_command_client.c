@@ -104,7 +104,9 @@ static void stop_owner(struct fixture *f)
 	(void)pthread_join(f->owner, NULL);
 }
 
-static void a_command_is_answered_and_the_channel_left_empty(void **state)
+#define TEST(test) CM_TEST_WITH(test, setup, teardown)
+
+TEST(a_command_is_answered_and_the_channel_left_empty)
 {
 	struct fixture *f = *state;
 	struct cm_command command = {.code = CM_COMMAND_EMPTY_CACHE, .arg = {21}};
@@ -119,7 +121,7 @@ static void a_command_is_answered_and_the_channel_left_empty(void **state)
 	assert_int_equal(f->channel->sender, getpid());
 }
 
-static void the_answer_of_the_owner_is_the_result(void **state)
+TEST(the_answer_of_the_owner_is_the_result)
 {
 	struct fixture *f = *state;
 	struct cm_command command = {.code = CM_COMMAND_RECORD};
@@ -131,7 +133,7 @@ static void the_answer_of_the_owner_is_the_result(void **state)
 	assert_int_equal(err, -EBUSY);
 }
 
-static void a_command_without_an_answer_is_withdrawn(void **state)
+TEST(a_command_without_an_answer_is_withdrawn)
 {
 	struct fixture *f = *state;
 	struct cm_command command = {.code = CM_COMMAND_EMPTY_CACHE};
@@ -142,7 +144,7 @@ static void a_command_without_an_answer_is_withdrawn(void **state)
 }
 
 /* A command that runs is not disturbed; the next tool waits for its end. */
-static void a_command_in_work_is_waited_for(void **state)
+TEST(a_command_in_work_is_waited_for)
 {
 	struct fixture *f = *state;
 	struct cm_command command = {.code = CM_COMMAND_EMPTY_CACHE};
@@ -153,7 +155,7 @@ static void a_command_in_work_is_waited_for(void **state)
 }
 
 /* A tool can die at any point, and what it wrote may be anything. */
-static void what_a_dead_tool_left_is_cleared_away(void **state)
+TEST(what_a_dead_tool_left_is_cleared_away)
 {
 	static const uint32_t left[] = {CM_CHANNEL_CLAIMED, CM_CHANNEL_POSTED, CM_CHANNEL_DONE, 77};
 	struct fixture *f = *state;
@@ -175,7 +177,7 @@ static void what_a_dead_tool_left_is_cleared_away(void **state)
 	}
 }
 
-static void another_tool_at_work_is_waited_for(void **state)
+TEST(another_tool_at_work_is_waited_for)
 {
 	struct fixture *f = *state;
 	struct cm_command command = {.code = CM_COMMAND_EMPTY_CACHE};
@@ -211,7 +213,7 @@ static void *send_many(void *arg)
 	return NULL;
 }
 
-static void tools_at_one_time_each_get_their_own_answer(void **state)
+TEST(tools_at_one_time_each_get_their_own_answer)
 {
 	struct fixture *f = *state;
 	struct sender senders[3] = {{f->reader, 0}, {f->reader, 0}, {f->reader, 0}};
@@ -228,7 +230,7 @@ static void tools_at_one_time_each_get_their_own_answer(void **state)
 		assert_int_equal(senders[i].wrong, 0);
 }
 
-static void a_process_without_a_helper_is_not_written_to(void **state)
+TEST(a_process_without_a_helper_is_not_written_to)
 {
 	struct fixture *f = *state;
 	struct cm_command command = {.code = CM_COMMAND_EMPTY_CACHE};
@@ -238,7 +240,7 @@ static void a_process_without_a_helper_is_not_written_to(void **state)
 	assert_int_equal(f->channel->command, CM_COMMAND_NONE);
 }
 
-static void a_region_of_another_user_is_not_written_to(void **state)
+TEST(a_region_of_another_user_is_not_written_to)
 {
 	struct fixture *f = *state;
 	struct cm_command command = {.code = CM_COMMAND_EMPTY_CACHE};
@@ -258,7 +260,7 @@ static void copy(void *data)
 	f->moved_at_copy = __atomic_load_n(&f->moved, __ATOMIC_ACQUIRE);
 }
 
-static void a_process_stands_still_while_it_is_copied(void **state)
+TEST(a_process_stands_still_while_it_is_copied)
 {
 	struct fixture *f = *state;
 	uint64_t ns = 0;
@@ -276,7 +278,7 @@ static void a_process_stands_still_while_it_is_copied(void **state)
 	assert_int_equal(f->channel->hold, CM_HOLD_COPIED);
 }
 
-static void a_copy_that_takes_too_long_is_refused(void **state)
+TEST(a_copy_that_takes_too_long_is_refused)
 {
 	struct fixture *f = *state;
 	uint64_t ns = 77;
@@ -291,7 +293,7 @@ static void a_copy_that_takes_too_long_is_refused(void **state)
 	assert_int_equal(f->channel->hold, CM_HOLD_ENDED);
 }
 
-static void an_owner_that_knows_no_hold_is_not_waited_for(void **state)
+TEST(an_owner_that_knows_no_hold_is_not_waited_for)
 {
 	struct fixture *f = *state;
 	uint64_t ns;
@@ -311,7 +313,7 @@ static void *fail_for_memory(void *arg)
 	return NULL;
 }
 
-static void a_request_that_failed_goes_on_when_it_was_seen(void **state)
+TEST(a_request_that_failed_goes_on_when_it_was_seen)
 {
 	struct fixture *f = *state;
 
@@ -321,26 +323,4 @@ static void a_request_that_failed_goes_on_when_it_was_seen(void **state)
 	assert_int_equal(cm_client_oom_seen(f->reader, 1), 0);
 	assert_int_equal(pthread_join(f->owner, NULL), 0);
 	assert_true(f->moved);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(a_command_is_answered_and_the_channel_left_empty),
-		TEST(the_answer_of_the_owner_is_the_result),
-		TEST(a_command_without_an_answer_is_withdrawn),
-		TEST(a_command_in_work_is_waited_for),
-		TEST(what_a_dead_tool_left_is_cleared_away),
-		TEST(a_process_stands_still_while_it_is_copied),
-		TEST(a_copy_that_takes_too_long_is_refused),
-		TEST(an_owner_that_knows_no_hold_is_not_waited_for),
-		TEST(a_request_that_failed_goes_on_when_it_was_seen),
-		TEST(another_tool_at_work_is_waited_for),
-		TEST(tools_at_one_time_each_get_their_own_answer),
-		TEST(a_process_without_a_helper_is_not_written_to),
-		TEST(a_region_of_another_user_is_not_written_to),
-	};
-
-	return cmocka_run_group_tests_name("mail_client", tests, NULL, NULL);
 }

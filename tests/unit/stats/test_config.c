@@ -47,12 +47,11 @@ static enum cm_option find(const char *name)
 	return i;
 }
 
-static void defaults_are_pytorchs(void **state)
+CM_TEST(defaults_are_pytorchs)
 {
 	struct cm_config config;
 	int i;
 
-	(void)state;
 	cm_config_init(&config);
 	assert_int_equal(config.max_split_size_mb, CM_UNLIMITED);
 	assert_int_equal(config.max_non_split_rounding_mb, 20);
@@ -153,14 +152,13 @@ static const struct accepted {
 	{"roundup_power2_divisions:[1:2,>:4],mode:stats", "mode", "stats"},
 };
 
-static void what_is_typed_takes_effect(void **state)
+CM_TEST(what_is_typed_takes_effect)
 {
 	struct cm_option_row row;
 	struct cm_config config;
 	struct heard heard;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(accepted) / sizeof(accepted[0]); i++) {
 		read_text(&config, accepted[i].text, &heard);
 		cm_config_row(&config, find(accepted[i].option), &row);
@@ -259,7 +257,7 @@ static const struct refused {
 	 "\"mode:??\xc3\xa4\" is not understood, want cache|stats|off; keeping cache"},
 };
 
-static void a_mistake_says_what_is_wanted_and_what_is_kept(void **state)
+CM_TEST(a_mistake_says_what_is_wanted_and_what_is_kept)
 {
 	static const char prefix[] = "CUDAMEM_CONF: ";
 	struct cm_config config;
@@ -267,7 +265,6 @@ static void a_mistake_says_what_is_wanted_and_what_is_kept(void **state)
 	char want[1024];
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
 		read_text(&config, refused[i].text, &heard);
 		(void)snprintf(want, sizeof(want), "%s%s\n", prefix, refused[i].message);
@@ -276,25 +273,23 @@ static void a_mistake_says_what_is_wanted_and_what_is_kept(void **state)
 	}
 }
 
-static void a_refused_value_leaves_the_field_alone(void **state)
+CM_TEST(a_refused_value_leaves_the_field_alone)
 {
 	struct cm_config config;
 	struct heard heard;
 
-	(void)state;
 	read_text(&config, "roundup_power2_divisions:4,roundup_power2_divisions:[1:8,2:3]", &heard);
 	assert_int_equal(config.roundup_power2_divisions[0], 4);
 	assert_int_equal(config.roundup_power2_divisions[15], 4);
 	assert_int_equal(heard.count, 1);
 }
 
-static void a_long_text_is_cut_in_messages(void **state)
+CM_TEST(a_long_text_is_cut_in_messages)
 {
 	char text[400] = "mode:";
 	struct cm_config config;
 	struct heard heard;
 
-	(void)state;
 	memset(text + 5, 'x', sizeof(text) - 6);
 	read_text(&config, text, &heard);
 	assert_int_equal(heard.count, 1);
@@ -320,7 +315,7 @@ static const struct slots {
 	{"[16:8,4:2]", {8, 8, 2, 8, 8}},
 };
 
-static void divisions_fill_the_slots_that_pytorch_fills(void **state)
+CM_TEST(divisions_fill_the_slots_that_pytorch_fills)
 {
 	char text[128];
 	struct cm_config config;
@@ -328,7 +323,6 @@ static void divisions_fill_the_slots_that_pytorch_fills(void **state)
 	size_t i;
 	int slot;
 
-	(void)state;
 	for (i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {
 		(void)snprintf(text, sizeof(text), "roundup_power2_divisions:%s", slots[i].text);
 		read_text(&config, text, &heard);
@@ -340,7 +334,7 @@ static void divisions_fill_the_slots_that_pytorch_fills(void **state)
 	}
 }
 
-static void a_printed_list_reads_back_as_itself(void **state)
+CM_TEST(a_printed_list_reads_back_as_itself)
 {
 	struct cm_config config, again;
 	struct cm_option_row row;
@@ -348,7 +342,6 @@ static void a_printed_list_reads_back_as_itself(void **state)
 	struct heard heard;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {
 		(void)snprintf(text, sizeof(text), "roundup_power2_divisions:%s", slots[i].text);
 		read_text(&config, text, &heard);
@@ -361,7 +354,7 @@ static void a_printed_list_reads_back_as_itself(void **state)
 	}
 }
 
-static void defaults_read_back_as_themselves(void **state)
+CM_TEST(defaults_read_back_as_themselves)
 {
 	struct cm_config config, plain;
 	struct cm_option_row row;
@@ -369,7 +362,6 @@ static void defaults_read_back_as_themselves(void **state)
 	char text[256];
 	uint32_t i;
 
-	(void)state;
 	cm_config_init(&plain);
 	for (i = 0; i < CM_OPTION_COUNT; i++) {
 		cm_config_row(&plain, i, &row);
@@ -386,7 +378,7 @@ static void defaults_read_back_as_themselves(void **state)
 }
 
 /* Each option has a line "*name* (..., default *value*)" in libcudamem(7), and no other has. */
-static void the_manual_knows_every_option_and_default(void **state)
+CM_TEST(the_manual_knows_every_option_and_default)
 {
 	struct cm_config config;
 	struct cm_option_row row;
@@ -394,7 +386,6 @@ static void the_manual_knows_every_option_and_default(void **state)
 	unsigned found = 0;
 	FILE *manual = fopen(MANUAL, "r");
 
-	(void)state;
 	cm_config_init(&config);
 	assert_non_null(manual);
 	while (fgets(line, sizeof(line), manual)) {
@@ -413,12 +404,11 @@ static void the_manual_knows_every_option_and_default(void **state)
 	assert_int_equal(found, CM_OPTION_COUNT);
 }
 
-static void warn_off_silences_wherever_it_stands(void **state)
+CM_TEST(warn_off_silences_wherever_it_stands)
 {
 	struct cm_config config;
 	struct heard heard;
 
-	(void)state;
 	read_text(&config, "nonsense:1,warn:off,mode:x", &heard);
 	assert_int_equal(heard.count, 0);
 	assert_int_equal(config.errors, 2);
@@ -432,7 +422,7 @@ static char *get_variable(const char *name)
 	return (char *)value_of_variable;
 }
 
-static void a_misspelt_variable_is_told(void **state)
+CM_TEST(a_misspelt_variable_is_told)
 {
 	static char *environment[] = {
 		(char *)"CUDAMEM_CONF=mode:stats", (char *)"CUDAMEM_COMF=mode:off",
@@ -442,7 +432,6 @@ static void a_misspelt_variable_is_told(void **state)
 	struct heard heard = {0};
 	struct cm_config config;
 
-	(void)state;
 	value_of_variable = "mode:stats";
 	cm_config_read(&config, get_variable, environment, hear, &heard);
 	assert_int_equal(config.mode, CM_MODE_STATS);
@@ -453,18 +442,17 @@ static void a_misspelt_variable_is_told(void **state)
 	assert_int_equal(config.errors, 2);
 }
 
-static void no_variable_means_defaults(void **state)
+CM_TEST(no_variable_means_defaults)
 {
 	struct cm_config config, plain;
 
-	(void)state;
 	value_of_variable = NULL;
 	cm_config_read(&config, get_variable, NULL, NULL, NULL);
 	cm_config_init(&plain);
 	assert_memory_equal(&config, &plain, sizeof(config));
 }
 
-static void nearest_name_forgives_few_slips(void **state)
+CM_TEST(nearest_name_forgives_few_slips)
 {
 	static const char *const names[] = {"show", "stat", "snapshot", "max_split_size_mb"};
 	static const struct {
@@ -484,7 +472,6 @@ static void nearest_name_forgives_few_slips(void **state)
 	const char *got;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		got = cm_nearest_name(cases[i].typed, names, 4);
 		if (got != cases[i].want &&
@@ -494,12 +481,11 @@ static void nearest_name_forgives_few_slips(void **state)
 	}
 }
 
-static void what_is_appended_is_cut_to_the_room(void **state)
+CM_TEST(what_is_appended_is_cut_to_the_room)
 {
 	char text[10] = ".........";
 	size_t used = 0;
 
-	(void)state;
 	used = cm_text_append(text, 8, used, "%s", "free");
 	used = cm_text_append(text, 8, used, " %d", 12);
 	assert_int_equal(used, 7);
@@ -510,26 +496,4 @@ static void what_is_appended_is_cut_to_the_room(void **state)
 	assert_int_equal(cm_text_append(text, 8, used, "%s", "x"), 7);
 	assert_string_equal(text, "freeabc");
 	assert_int_equal(text[8], '.');
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(defaults_are_pytorchs),
-		cmocka_unit_test(what_is_typed_takes_effect),
-		cmocka_unit_test(a_mistake_says_what_is_wanted_and_what_is_kept),
-		cmocka_unit_test(a_refused_value_leaves_the_field_alone),
-		cmocka_unit_test(a_long_text_is_cut_in_messages),
-		cmocka_unit_test(divisions_fill_the_slots_that_pytorch_fills),
-		cmocka_unit_test(a_printed_list_reads_back_as_itself),
-		cmocka_unit_test(defaults_read_back_as_themselves),
-		cmocka_unit_test(the_manual_knows_every_option_and_default),
-		cmocka_unit_test(warn_off_silences_wherever_it_stands),
-		cmocka_unit_test(a_misspelt_variable_is_told),
-		cmocka_unit_test(no_variable_means_defaults),
-		cmocka_unit_test(nearest_name_forgives_few_slips),
-		cmocka_unit_test(what_is_appended_is_cut_to_the_room),
-	};
-
-	return cmocka_run_group_tests_name("config", tests, NULL, NULL);
 }

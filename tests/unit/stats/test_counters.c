@@ -26,9 +26,8 @@ static void assert_family(enum cm_pool pool, enum cm_stat stat, int64_t current,
 			 (long long)is.freed);
 }
 
-static void both_pools_add_up(void **state)
+CM_TEST_WITH(both_pools_add_up, setup, NULL)
 {
-	(void)state;
 	cm_counters_raise(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 3);
 	cm_counters_raise(&row, CM_POOL_LARGE, CM_STAT_SEGMENT, 5);
 	cm_counters_lower(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 2);
@@ -40,9 +39,8 @@ static void both_pools_add_up(void **state)
 	assert_int_equal(cm_stat_current(&row, CM_STAT_SEGMENT), 7);
 }
 
-static void an_allocation_moves_five_families(void **state)
+CM_TEST_WITH(an_allocation_moves_five_families, setup, NULL)
 {
-	(void)state;
 	cm_counters_alloc(&row, CM_POOL_LARGE, 1024, 1000);
 	assert_family(CM_POOL_ALL, CM_STAT_ALLOCATION, 1, 1, 1, 0);
 	assert_family(CM_POOL_ALL, CM_STAT_ALLOCATED_BYTES, 1024, 1024, 1024, 0);
@@ -62,9 +60,8 @@ static void an_allocation_moves_five_families(void **state)
 }
 
 /* The peaks that a request does not lift. */
-static void late_peaks_are_of_the_most_at_one_moment(void **state)
+CM_TEST_WITH(late_peaks_are_of_the_most_at_one_moment, setup, NULL)
 {
-	(void)state;
 	cm_counters_alloc(&row, CM_POOL_SMALL, 1024, 1000);
 	cm_counters_alloc(&row, CM_POOL_LARGE, 4096, 4000);
 	assert_family(CM_POOL_ALL, CM_STAT_ACTIVE_BYTES, 5120, 5120, 5120, 0);
@@ -79,18 +76,16 @@ static void late_peaks_are_of_the_most_at_one_moment(void **state)
 	assert_family(CM_POOL_ALL, CM_STAT_REQUESTED_BYTES, 4500, 4500, 5500, 1000);
 }
 
-static void a_change_is_one_raise_or_one_lowering_or_nothing(void **state)
+CM_TEST_WITH(a_change_is_one_raise_or_one_lowering_or_nothing, setup, NULL)
 {
-	(void)state;
 	cm_counters_change(&row, CM_POOL_SMALL, CM_STAT_INACTIVE_SPLIT, 4);
 	cm_counters_change(&row, CM_POOL_SMALL, CM_STAT_INACTIVE_SPLIT, 0);
 	cm_counters_change(&row, CM_POOL_SMALL, CM_STAT_INACTIVE_SPLIT, -3);
 	assert_family(CM_POOL_SMALL, CM_STAT_INACTIVE_SPLIT, 1, 4, 4, 3);
 }
 
-static void a_reset_of_peaks_takes_all_of_them_to_the_present(void **state)
+CM_TEST_WITH(a_reset_of_peaks_takes_all_of_them_to_the_present, setup, NULL)
 {
-	(void)state;
 	cm_counters_raise(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 9);
 	cm_counters_raise(&row, CM_POOL_LARGE, CM_STAT_RESERVED_BYTES, 7);
 	cm_counters_lower(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 5);
@@ -109,9 +104,8 @@ static void a_reset_of_peaks_takes_all_of_them_to_the_present(void **state)
 	assert_int_equal(row.scalar[CM_SCALAR_num_ooms], 3);
 }
 
-static void a_reset_of_totals_leaves_the_present_and_the_peaks(void **state)
+CM_TEST_WITH(a_reset_of_totals_leaves_the_present_and_the_peaks, setup, NULL)
 {
-	(void)state;
 	cm_counters_raise(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 9);
 	cm_counters_lower(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 5);
 	cm_stat4_raise(&row.stat1[CM_STAT1_OVERSIZE_SEGMENTS], 2);
@@ -130,9 +124,8 @@ static void a_reset_of_totals_leaves_the_present_and_the_peaks(void **state)
 }
 
 /* The only row of a device lifts its peaks, and never asks for a larger part. */
-static void a_whole_row_passes_no_part(void **state)
+CM_TEST_WITH(a_whole_row_passes_no_part, setup, NULL)
 {
-	(void)state;
 	assert_false(cm_counters_raise(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 9));
 	assert_false(cm_counters_change(&row, CM_POOL_LARGE, CM_STAT_SEGMENT, 2));
 	assert_false(cm_counters_alloc(&row, CM_POOL_LARGE, 1024, 1000));
@@ -148,9 +141,8 @@ static void be_part(int64_t small, int64_t large, int64_t all)
 	row.stat[CM_POOL_ALL].peak[CM_STAT_SEGMENT] = all;
 }
 
-static void a_part_is_passed_in_its_pool_or_in_all(void **state)
+CM_TEST_WITH(a_part_is_passed_in_its_pool_or_in_all, setup, NULL)
 {
-	(void)state;
 	be_part(4, 9, 10);
 	assert_false(cm_counters_raise(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 4));
 	assert_true(cm_counters_raise(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 1));
@@ -165,7 +157,7 @@ static void a_part_is_passed_in_its_pool_or_in_all(void **state)
 }
 
 /* An allocation that passes the part of one of its five families alone. */
-static void an_allocation_passes_any_of_five_parts(void **state)
+CM_TEST_WITH(an_allocation_passes_any_of_five_parts, setup, NULL)
 {
 	static const enum cm_stat stats[] = {CM_STAT_ALLOCATION, CM_STAT_ALLOCATED_BYTES,
 					     CM_STAT_ACTIVE, CM_STAT_ACTIVE_BYTES,
@@ -173,7 +165,6 @@ static void an_allocation_passes_any_of_five_parts(void **state)
 	static const enum cm_pool pools[] = {CM_POOL_ALL, CM_POOL_SMALL};
 	size_t i, k;
 
-	(void)state;
 	for (k = 0; k < 2; k++)
 		for (i = 0; i <= 5; i++) {
 			memset(&row, 0, sizeof(row));
@@ -189,11 +180,10 @@ static void an_allocation_passes_any_of_five_parts(void **state)
 		}
 }
 
-static void a_segment_that_moves_leaves_the_sums(void **state)
+CM_TEST_WITH(a_segment_that_moves_leaves_the_sums, setup, NULL)
 {
 	static struct cm_device_row to, sum, before;
 
-	(void)state;
 	memset(&to, 0, sizeof(to));
 	cm_counters_raise(&row, CM_POOL_SMALL, CM_STAT_SEGMENT, 3);
 	cm_counters_raise(&row, CM_POOL_SMALL, CM_STAT_RESERVED_BYTES, 300);
@@ -220,9 +210,8 @@ static void a_segment_that_moves_leaves_the_sums(void **state)
 	assert_memory_equal(row.stat, before.stat, sizeof(row.stat));
 }
 
-static void the_books_are_open_while_seq_is_odd(void **state)
+CM_TEST_WITH(the_books_are_open_while_seq_is_odd, setup, NULL)
 {
-	(void)state;
 	cm_counters_begin(&row);
 	assert_int_equal(row.seq, 1);
 	cm_counters_end(&row);
@@ -233,7 +222,7 @@ static void the_books_are_open_while_seq_is_odd(void **state)
 }
 
 /* Every counter once, so that none can be left out. */
-static void the_rows_of_a_device_add_up(void **state)
+CM_TEST(the_rows_of_a_device_add_up)
 {
 	static struct cm_device_row sum, add;
 	int64_t *value = (void *)&add.stat;
@@ -243,7 +232,6 @@ static void the_rows_of_a_device_add_up(void **state)
 			      sizeof(*value);
 	size_t i;
 
-	(void)state;
 	memset(&add, 0xff, sizeof(add));
 	for (i = 0; i < values; i++)
 		value[i] = (int64_t)i + 1;
@@ -267,34 +255,12 @@ static void the_rows_of_a_device_add_up(void **state)
 			 2 * add.other_count[CM_UNCACHED_ROOM - 1].freed);
 }
 
-static void sums_of_rows_wrap(void **state)
+CM_TEST(sums_of_rows_wrap)
 {
 	static struct cm_device_row sum, add;
 
-	(void)state;
 	sum.scalar[0] = INT64_MAX;
 	add.scalar[0] = 1;
 	cm_device_row_add(&sum, &add);
 	assert_true(sum.scalar[0] == INT64_MIN);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(both_pools_add_up, setup),
-		cmocka_unit_test_setup(an_allocation_moves_five_families, setup),
-		cmocka_unit_test_setup(late_peaks_are_of_the_most_at_one_moment, setup),
-		cmocka_unit_test_setup(a_change_is_one_raise_or_one_lowering_or_nothing, setup),
-		cmocka_unit_test_setup(a_reset_of_peaks_takes_all_of_them_to_the_present, setup),
-		cmocka_unit_test_setup(a_reset_of_totals_leaves_the_present_and_the_peaks, setup),
-		cmocka_unit_test_setup(a_whole_row_passes_no_part, setup),
-		cmocka_unit_test_setup(a_part_is_passed_in_its_pool_or_in_all, setup),
-		cmocka_unit_test_setup(an_allocation_passes_any_of_five_parts, setup),
-		cmocka_unit_test_setup(a_segment_that_moves_leaves_the_sums, setup),
-		cmocka_unit_test_setup(the_books_are_open_while_seq_is_odd, setup),
-		cmocka_unit_test(the_rows_of_a_device_add_up),
-		cmocka_unit_test(sums_of_rows_wrap),
-	};
-
-	return cmocka_run_group_tests_name("counters", tests, NULL, NULL);
 }

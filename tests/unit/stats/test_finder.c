@@ -200,7 +200,7 @@ static pid_t child_of(pid_t parent)
 	return (pid_t)strtol(text, NULL, 10);
 }
 
-static void one_in_a_container_is_found_with_its_number_here(void **state)
+CM_TEST(one_in_a_container_is_found_with_its_number_here)
 {
 	static const struct role role = {.unshared = CLONE_NEWNS | CLONE_NEWPID};
 	const struct cm_find *find;
@@ -208,7 +208,6 @@ static void one_in_a_container_is_found_with_its_number_here(void **state)
 	struct child child;
 	pid_t inner;
 
-	(void)state;
 	if (geteuid())
 		cm_skip("needs root, to make mount namespaces");
 	child = start(&role);
@@ -222,7 +221,7 @@ static void one_in_a_container_is_found_with_its_number_here(void **state)
 	end(&child, 0);
 }
 
-static void one_that_crashed_is_found_while_its_container_lives(void **state)
+CM_TEST(one_that_crashed_is_found_while_its_container_lives)
 {
 	static const struct role role = {.unshared = CLONE_NEWNS | CLONE_NEWPID};
 	const struct cm_find *find;
@@ -232,7 +231,6 @@ static void one_that_crashed_is_found_while_its_container_lives(void **state)
 	struct child child;
 	int pid_file, mounts;
 
-	(void)state;
 	if (geteuid())
 		cm_skip("needs root, to make mount namespaces");
 	child = start(&role);
@@ -263,7 +261,7 @@ static void one_that_crashed_is_found_while_its_container_lives(void **state)
 }
 
 /* In the container of a hostile user /dev/shm may lead anywhere. */
-static void a_link_out_of_a_container_is_not_followed(void **state)
+CM_TEST(a_link_out_of_a_container_is_not_followed)
 {
 	static const struct role role = {
 		.unshared = CLONE_NEWNS, .linked = true, .backing = CM_BACKING_MEMFD};
@@ -272,7 +270,6 @@ static void a_link_out_of_a_container_is_not_followed(void **state)
 	struct child child;
 	int fd;
 
-	(void)state;
 	if (geteuid())
 		cm_skip("needs root, to make mount namespaces");
 	fd = open(bait, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
@@ -285,14 +282,13 @@ static void a_link_out_of_a_container_is_not_followed(void **state)
 	(void)close(fd);
 }
 
-static void a_file_of_another_user_is_not_that_of_the_process(void **state)
+CM_TEST(a_file_of_another_user_is_not_that_of_the_process)
 {
 	static const struct role role = {.unshared = CLONE_NEWNS, .forged = true};
 	const struct cm_find *find;
 	static struct finds finds;
 	struct child child;
 
-	(void)state;
 	if (geteuid())
 		cm_skip("needs root, to make mount namespaces");
 	child = start(&role);
@@ -305,7 +301,7 @@ static void a_file_of_another_user_is_not_that_of_the_process(void **state)
 }
 
 /* In the way in which files in the region folder are: by name, however many are open. */
-static void a_named_one_is_found_behind_many_open_files(void **state)
+CM_TEST(a_named_one_is_found_behind_many_open_files)
 {
 	static const struct role role = {.files = FILES};
 	const struct cm_find *find;
@@ -313,7 +309,6 @@ static void a_named_one_is_found_behind_many_open_files(void **state)
 	struct child child;
 	char path[sizeof(find->path)];
 
-	(void)state;
 	if (!may_open_files())
 		cm_skip("needs to open 3000 files");
 	child = start(&role);
@@ -326,14 +321,13 @@ static void a_named_one_is_found_behind_many_open_files(void **state)
 	(void)unlink(path);
 }
 
-static void a_memfd_behind_many_open_files_is_told_of_and_found_by_its_number(void **state)
+CM_TEST(a_memfd_behind_many_open_files_is_told_of_and_found_by_its_number)
 {
 	static const struct role role = {.files = FILES, .backing = CM_BACKING_MEMFD};
 	static struct finds finds;
 	const struct cm_find *find;
 	struct child child;
 
-	(void)state;
 	if (!may_open_files())
 		cm_skip("needs to open 3000 files");
 	child = start(&role);
@@ -348,31 +342,15 @@ static void a_memfd_behind_many_open_files_is_told_of_and_found_by_its_number(vo
 }
 
 /* A database, for example. */
-static void many_open_files_without_a_region_are_not_told_of(void **state)
+CM_TEST(many_open_files_without_a_region_are_not_told_of)
 {
 	static const struct role role = {.files = FILES, .backing = CM_BACKING_PRIVATE};
 	static struct finds finds;
 	struct child child;
 
-	(void)state;
 	if (!may_open_files())
 		cm_skip("needs to open 3000 files");
 	child = start(&role);
 	assert_null(find_of(&finds, child.pid));
 	end(&child, SIGKILL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_in_a_container_is_found_with_its_number_here),
-		cmocka_unit_test(one_that_crashed_is_found_while_its_container_lives),
-		cmocka_unit_test(a_link_out_of_a_container_is_not_followed),
-		cmocka_unit_test(a_file_of_another_user_is_not_that_of_the_process),
-		cmocka_unit_test(a_named_one_is_found_behind_many_open_files),
-		cmocka_unit_test(a_memfd_behind_many_open_files_is_told_of_and_found_by_its_number),
-		cmocka_unit_test(many_open_files_without_a_region_are_not_told_of),
-	};
-
-	return cmocka_run_group_tests_name("finder", tests, NULL, NULL);
 }

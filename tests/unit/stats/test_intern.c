@@ -93,7 +93,9 @@ static uint32_t add_stack(struct fixture *f, uint64_t number)
 	return cm_intern_table_add(&f->stacks, words, sizeof(words));
 }
 
-static void equal_things_are_there_once(void **state)
+#define TEST(test) CM_TEST_WITH(test, setup, teardown)
+
+TEST(equal_things_are_there_once)
 {
 	struct fixture *f = *state;
 	const uint32_t one = add_text(f, "one"), two = add_text(f, "two");
@@ -109,7 +111,7 @@ static void equal_things_are_there_once(void **state)
 }
 
 /* A text that another begins or ends with is another; so are stacks that differ in one word. */
-static void parts_are_things_of_their_own(void **state)
+TEST(parts_are_things_of_their_own)
 {
 	static const char *const texts[] = {"", "a", "ab", "abcdefgh", "abcdefghi", "bcdefgh", "h"};
 	uint32_t ids[7];
@@ -126,7 +128,7 @@ static void parts_are_things_of_their_own(void **state)
 	}
 }
 
-static void many_things_are_found_again(void **state)
+TEST(many_things_are_found_again)
 {
 	struct fixture *f = *state;
 	const uint64_t *words;
@@ -147,7 +149,7 @@ static void many_things_are_found_again(void **state)
 	assert_int_equal(f->record->stacks_lost, 0);
 }
 
-static void a_full_table_keeps_what_it_has_and_counts_the_rest(void **state)
+CM_TEST_WITH(a_full_table_keeps_what_it_has_and_counts_the_rest, setup_small, teardown)
 {
 	struct fixture *f = *state;
 	uint64_t i;
@@ -166,7 +168,7 @@ static void a_full_table_keeps_what_it_has_and_counts_the_rest(void **state)
 	assert_int_equal(f->record->texts_lost, 2);
 }
 
-static void a_table_that_cannot_grow_loses_but_does_not_fail(void **state)
+TEST(a_table_that_cannot_grow_loses_but_does_not_fail)
 {
 	struct fixture *f = *state;
 	uint64_t i;
@@ -180,7 +182,7 @@ static void a_table_that_cannot_grow_loses_but_does_not_fail(void **state)
 	assert_int_equal(add_stack(f, 2048), 1 + 4 * 2048);
 }
 
-static void without_an_index_everything_is_lost(void **state)
+TEST(without_an_index_everything_is_lost)
 {
 	struct fixture *f = *state;
 
@@ -214,7 +216,7 @@ static void *add_all(void *arg)
 	return NULL;
 }
 
-static void threads_agree_on_every_id(void **state)
+TEST(threads_agree_on_every_id)
 {
 	struct fixture *f = *state;
 	struct worker *worker = calloc(THREADS, sizeof(*worker));
@@ -235,21 +237,4 @@ static void threads_agree_on_every_id(void **state)
 					 worker[t].id[i]);
 	assert_int_equal(f->record->stack_words, 1 + 4 * NUMBERS);
 	free(worker);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(equal_things_are_there_once),
-		TEST(parts_are_things_of_their_own),
-		TEST(many_things_are_found_again),
-		cmocka_unit_test_setup_teardown(a_full_table_keeps_what_it_has_and_counts_the_rest,
-						setup_small, teardown),
-		TEST(a_table_that_cannot_grow_loses_but_does_not_fail),
-		TEST(without_an_index_everything_is_lost),
-		TEST(threads_agree_on_every_id),
-	};
-
-	return cmocka_run_group_tests_name("intern", tests, NULL, NULL);
 }

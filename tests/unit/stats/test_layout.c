@@ -232,20 +232,18 @@ static const struct pin pins[] = {
 };
 /* clang-format on */
 
-static void every_field_stands_where_it_was(void **state)
+CM_TEST(every_field_stands_where_it_was)
 {
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(pins) / sizeof(pins[0]); i++)
 		if (pins[i].is != pins[i].want || pins[i].is_bytes != pins[i].want_bytes)
 			fail_msg("%s: %zu, %zu bytes; was %zu, %zu bytes", pins[i].what, pins[i].is,
 				 pins[i].is_bytes, pins[i].want, pins[i].want_bytes);
 }
 
-static void a_device_row_fits_its_page(void **state)
+CM_TEST(a_device_row_fits_its_page)
 {
-	(void)state;
 	assert_true(sizeof(struct cm_device_row) <= 4096);
 	assert_int_equal(sizeof(struct cm_header) % 4096, 0);
 	assert_true(CM_STAT_COUNT <= CM_STAT_ROOM && CM_STAT1_COUNT <= CM_STAT1_ROOM &&
@@ -380,11 +378,10 @@ static const struct value values[] = {
 	VALUE(CM_REGION_FOUND_DEAD, 4),
 };
 
-static void every_value_means_what_it_meant(void **state)
+CM_TEST(every_value_means_what_it_meant)
 {
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(values) / sizeof(values[0]); i++)
 		if (values[i].is != values[i].want)
 			fail_msg("%s is %llu, was %llu", values[i].what,
@@ -394,12 +391,11 @@ static void every_value_means_what_it_meant(void **state)
 }
 
 /* A stack's first word, a Python frame, and a command's arguments: bits are an ABI as well. */
-static void every_bit_means_what_it_meant(void **state)
+CM_TEST(every_bit_means_what_it_meant)
 {
 	const uint64_t word = cm_stack_word(0x1234, CM_STACK_CUT, 0xdeadbeef);
 	const uint64_t frame = cm_frame_python(CM_FRAME_LINE_MAX, 0xcafe);
 
-	(void)state;
 	assert_true(word == UINT64_C(0xdeadbeef00011234));
 	assert_int_equal(cm_stack_frames(word), 0x1234);
 	assert_int_equal(cm_stack_generation(word), 0xdeadbeef);
@@ -410,7 +406,7 @@ static void every_bit_means_what_it_meant(void **state)
 	assert_true(cm_record_pack(1, CM_CONTEXT_ALL, CM_STACKS_PYTHON) == 0x010301);
 }
 
-static void the_oldest_event_follows_from_the_numbers(void **state)
+CM_TEST(the_oldest_event_follows_from_the_numbers)
 {
 	static const struct {
 		uint64_t next, cleared;
@@ -423,7 +419,6 @@ static void the_oldest_event_follows_from_the_numbers(void **state)
 	};
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		if (cm_event_first(cases[i].next, cases[i].cleared, cases[i].ring,
 				   cases[i].max_entries) != cases[i].want)
@@ -431,7 +426,7 @@ static void the_oldest_event_follows_from_the_numbers(void **state)
 }
 
 /* Readers of another age know a counter by its place. */
-static void counters_stand_in_their_order(void **state)
+CM_TEST(counters_stand_in_their_order)
 {
 	static const char *const is[] = {
 #define CM_STAT(ENUM, returned, documented, unit, help) returned,
@@ -481,24 +476,9 @@ static void counters_stand_in_their_order(void **state)
 	};
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(want) / sizeof(want[0]); i++)
 		if (i >= sizeof(is) / sizeof(is[0]) || strcmp(is[i], want[i]) != 0)
 			fail_msg("counter %zu is %s, was %s", i,
 				 i < sizeof(is) / sizeof(is[0]) ? is[i] : "none", want[i]);
 	assert_int_equal(sizeof(is), sizeof(want));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_field_stands_where_it_was),
-		cmocka_unit_test(a_device_row_fits_its_page),
-		cmocka_unit_test(every_value_means_what_it_meant),
-		cmocka_unit_test(every_bit_means_what_it_meant),
-		cmocka_unit_test(the_oldest_event_follows_from_the_numbers),
-		cmocka_unit_test(counters_stand_in_their_order),
-	};
-
-	return cmocka_run_group_tests_name("layout", tests, NULL, NULL);
 }

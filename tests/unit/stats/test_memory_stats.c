@@ -64,13 +64,12 @@ static void assert_sorted(const struct entries *entries)
 				 entries->entry[i].key);
 }
 
-static void keys_are_in_order_and_unique(void **state)
+CM_TEST(keys_are_in_order_and_unique)
 {
 	static struct cm_device_row device;
 	static struct cm_host_row host;
 	struct entries entries = {0};
 
-	(void)state;
 	cm_memory_stats_each(&device, keep, &entries);
 	assert_sorted(&entries);
 	entries.count = 0;
@@ -79,7 +78,7 @@ static void keys_are_in_order_and_unique(void **state)
 }
 
 /* The keys that torch.accelerator.memory_stats documents, and those that it returns. */
-static void every_key_of_pytorch_is_there(void **state)
+CM_TEST(every_key_of_pytorch_is_there)
 {
 	static const char *const families[] = {
 		"allocated",       "allocation",     "allocated_bytes",
@@ -111,7 +110,6 @@ static void every_key_of_pytorch_is_there(void **state)
 	size_t f, p, v;
 	char key[96];
 
-	(void)state;
 	cm_memory_stats_each(&row, keep, &entries);
 	for (f = 0; f < sizeof(families) / sizeof(families[0]); f++)
 		for (p = 0; p < 3; p++)
@@ -124,12 +122,11 @@ static void every_key_of_pytorch_is_there(void **state)
 		assert_entry(&entries, others[f], 0);
 }
 
-static void values_come_from_their_own_counters(void **state)
+CM_TEST(values_come_from_their_own_counters)
 {
 	static struct cm_device_row row;
 	struct entries entries = {0};
 
-	(void)state;
 	row.max_split_size = -1;
 	cm_counters_alloc(&row, CM_POOL_SMALL, 512, 100);
 	cm_counters_alloc(&row, CM_POOL_LARGE, 2097152, 2000000);
@@ -149,14 +146,13 @@ static void values_come_from_their_own_counters(void **state)
 	assert_entry(&entries, "barriers", 3);
 }
 
-static void host_times_are_microseconds(void **state)
+CM_TEST(host_times_are_microseconds)
 {
 	struct cm_host_row row = {.alloc_time = {9000999, 5000000, 1000000, 3},
 				  .num_host_alloc = 3,
 				  .num_host_ooms = 7};
 	struct entries entries = {0};
 
-	(void)state;
 	cm_stat4_raise(&row.segment, 3);
 	cm_stat4_raise(&row.allocated, 2);
 	cm_host_memory_stats_each(&row, keep, &entries);
@@ -171,16 +167,4 @@ static void host_times_are_microseconds(void **state)
 	assert_entry(&entries, "allocated.current", 2);
 	assert_entry(&entries, "allocations.current", 3);
 	assert_entry(&entries, "segment.peak", 3);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(keys_are_in_order_and_unique),
-		cmocka_unit_test(every_key_of_pytorch_is_there),
-		cmocka_unit_test(values_come_from_their_own_counters),
-		cmocka_unit_test(host_times_are_microseconds),
-	};
-
-	return cmocka_run_group_tests_name("memory_stats", tests, NULL, NULL);
 }

@@ -138,7 +138,9 @@ static const char *find(struct fixture *f, uint64_t addr, uint32_t generation)
 	return found;
 }
 
-static void the_program_and_its_libraries_are_there(void **state)
+#define TEST(test) CM_TEST_WITH(test, setup, teardown)
+
+TEST(the_program_and_its_libraries_are_there)
 {
 	struct fixture *f = *state;
 	char exe[500];
@@ -161,7 +163,7 @@ static void the_program_and_its_libraries_are_there(void **state)
 	assert_true(row->build_id_bytes == 0 || row->build_id_bytes >= 8);
 }
 
-static void a_library_that_is_loaded_later_is_added(void **state)
+TEST(a_library_that_is_loaded_later_is_added)
 {
 	struct fixture *f = *state;
 	uint32_t before;
@@ -185,7 +187,7 @@ static void a_library_that_is_loaded_later_is_added(void **state)
 static const struct object program = {"", 0x400000, 0x1000};
 
 /* Nothing stands where it stood: the address still means what it meant. */
-static void an_unloaded_library_keeps_its_addresses(void **state)
+TEST(an_unloaded_library_keeps_its_addresses)
 {
 	const struct object with[] = {program, {"/a.so", 0x10000, 0x2000}};
 	struct fixture *f = *state;
@@ -199,7 +201,7 @@ static void an_unloaded_library_keeps_its_addresses(void **state)
 	assert_int_equal(row_at(f, 1)->flags, CM_MODULE_UNLOADED);
 }
 
-static void the_same_library_at_the_same_place_is_the_same_row(void **state)
+TEST(the_same_library_at_the_same_place_is_the_same_row)
 {
 	const struct object with[] = {program, {"/a.so", 0x10000, 0x2000}};
 	struct fixture *f = *state;
@@ -216,7 +218,7 @@ static void the_same_library_at_the_same_place_is_the_same_row(void **state)
 }
 
 /* Stacks of before are named by what stood there then. */
-static void another_library_at_the_same_place_begins_a_generation(void **state)
+TEST(another_library_at_the_same_place_begins_a_generation)
 {
 	const struct object one[] = {
 		program, {"/a.so", 0x10000, 0x2000}, {"/b.so", 0x12000, 0x1000}};
@@ -241,7 +243,7 @@ static void another_library_at_the_same_place_begins_a_generation(void **state)
 	assert_string_equal(find(f, 0x11800, 2), "/a.so");
 }
 
-static void a_full_map_counts_what_it_lost(void **state)
+TEST(a_full_map_counts_what_it_lost)
 {
 	struct fixture *f = *state;
 	struct object *many = calloc(5000, sizeof(*many));
@@ -257,7 +259,7 @@ static void a_full_map_counts_what_it_lost(void **state)
 }
 
 /* The holder may be waiting for a lock that the caller's caller holds. */
-static void a_map_that_stays_locked_is_given_up(void **state)
+TEST(a_map_that_stays_locked_is_given_up)
 {
 	const struct object with[] = {program, {"/a.so", 0x10000, 0x2000}};
 	struct fixture *f = *state;
@@ -272,7 +274,7 @@ static void a_map_that_stays_locked_is_given_up(void **state)
 }
 
 /* Tools may add notes to a file that no segment contains: nothing is mapped there. */
-static void notes_of_the_file_alone_are_left_alone(void **state)
+TEST(notes_of_the_file_alone_are_left_alone)
 {
 	const struct object with[] = {program, {"/a.so", 0x10000, 0x2000}};
 	struct fixture *f = *state;
@@ -281,21 +283,4 @@ static void notes_of_the_file_alone_are_left_alone(void **state)
 	load(f, with, 2, 2, 0);
 	assert_string_equal(find(f, 0x10000, 0), "/a.so");
 	assert_int_equal(row_at(f, 1)->build_id_bytes, 0);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(the_program_and_its_libraries_are_there),
-		TEST(a_library_that_is_loaded_later_is_added),
-		TEST(an_unloaded_library_keeps_its_addresses),
-		TEST(the_same_library_at_the_same_place_is_the_same_row),
-		TEST(another_library_at_the_same_place_begins_a_generation),
-		TEST(a_full_map_counts_what_it_lost),
-		TEST(a_map_that_stays_locked_is_given_up),
-		TEST(notes_of_the_file_alone_are_left_alone),
-	};
-
-	return cmocka_run_group_tests_name("modules", tests, NULL, NULL);
 }

@@ -37,8 +37,10 @@ static size_t find_held(pid_t pid, struct finds *finds)
 	return finds->count;
 }
 
+#define TEST(test) CM_TEST_WITH(test, setup, teardown)
+
 /* By its own clock a process in another time namespace started at another time. */
-static void a_start_time_of_another_clock_kills_no_process(void **state)
+TEST(a_start_time_of_another_clock_kills_no_process)
 {
 	const struct cm_region_params params = {.backing = CM_BACKING_MEMFD};
 	struct fixture *f = *state;
@@ -55,7 +57,7 @@ static void a_start_time_of_another_clock_kills_no_process(void **state)
 	cm_region_abandon(memfd);
 }
 
-static void files_are_found_by_their_names_alone(void **state)
+TEST(files_are_found_by_their_names_alone)
 {
 	struct fixture *f = *state;
 	static const char *const strange[] = {
@@ -86,7 +88,7 @@ static void files_are_found_by_their_names_alone(void **state)
 }
 
 /* In a user namespace the process calls its user by another number. */
-static void an_own_file_is_found_whatever_user_it_names(void **state)
+TEST(an_own_file_is_found_whatever_user_it_names)
 {
 	struct fixture *f = *state;
 	struct finds finds = {0};
@@ -101,7 +103,7 @@ static void an_own_file_is_found_whatever_user_it_names(void **state)
 	(void)unlink(path);
 }
 
-static void a_memfd_is_found_through_its_process(void **state)
+TEST(a_memfd_is_found_through_its_process)
 {
 	struct fixture *f = *state;
 	char path[sizeof(f->region->path)];
@@ -119,7 +121,7 @@ static void a_memfd_is_found_through_its_process(void **state)
 	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_CRASHED);
 }
 
-static void a_file_without_its_name_is_found_through_its_process(void **state)
+TEST(a_file_without_its_name_is_found_through_its_process)
 {
 	struct fixture *f = *state;
 	struct finds finds = {0};
@@ -131,7 +133,7 @@ static void a_file_without_its_name_is_found_through_its_process(void **state)
 }
 
 /* A child, or another tool, has the file open as well: the region is not theirs. */
-static void only_the_owner_of_an_open_region_is_found(void **state)
+TEST(only_the_owner_of_an_open_region_is_found)
 {
 	struct fixture *f = *state;
 	struct finds finds = {0};
@@ -146,19 +148,4 @@ static void only_the_owner_of_an_open_region_is_found(void **state)
 	(void)kill(child, SIGKILL);
 	(void)waitpid(child, NULL, 0);
 	open_region(f);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(a_start_time_of_another_clock_kills_no_process),
-		TEST(files_are_found_by_their_names_alone),
-		TEST(an_own_file_is_found_whatever_user_it_names),
-		TEST(a_memfd_is_found_through_its_process),
-		TEST(a_file_without_its_name_is_found_through_its_process),
-		TEST(only_the_owner_of_an_open_region_is_found),
-	};
-
-	return cmocka_run_group_tests_name("open_files", tests, NULL, NULL);
 }

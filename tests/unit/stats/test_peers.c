@@ -113,7 +113,7 @@ static void end(const struct process *process)
 #define BIG    (INT64_MAX / 512) /* no device has so much */
 #define MINUTE UINT64_C(60000000000)
 
-static void what_processes_claim_adds_up(void **state)
+CM_TEST(what_processes_claim_adds_up)
 {
 	static const struct {
 		struct claim claim;
@@ -136,7 +136,6 @@ static void what_processes_claim_adds_up(void **state)
 	struct process process[2];
 	size_t i;
 
-	(void)state;
 	assert_non_null(mkdtemp(dir));
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		process[0] = start(dir, &cases[i].claim);
@@ -155,14 +154,13 @@ static void what_processes_claim_adds_up(void **state)
 }
 
 /* A request that has failed waits meanwhile. */
-static void nobody_is_looked_at_when_the_time_is_over(void **state)
+CM_TEST(nobody_is_looked_at_when_the_time_is_over)
 {
 	const struct claim claim = {80 * GIB, GIB, GIB, false};
 	char dir[] = "cudamem-test-XXXXXX";
 	struct process process;
 	struct cm_peers found;
 
-	(void)state;
 	assert_non_null(mkdtemp(dir));
 	process = start(dir, &claim);
 	cm_peers_ask(dir, uuid, 1, 0, &found);
@@ -176,7 +174,7 @@ static void nobody_is_looked_at_when_the_time_is_over(void **state)
 
 #define PEERS 18 /* two more than are asked */
 
-static void the_sixteen_with_most_idle_memory_are_asked(void **state)
+CM_TEST(the_sixteen_with_most_idle_memory_are_asked)
 {
 	struct claim claim = {.total = 80 * GIB};
 	char dir[] = "cudamem-test-XXXXXX";
@@ -185,7 +183,6 @@ static void the_sixteen_with_most_idle_memory_are_asked(void **state)
 	uint64_t all = 0;
 	int i;
 
-	(void)state;
 	assert_non_null(mkdtemp(dir));
 	for (i = 0; i < PEERS; i++) {
 		/* In no order. Each gives another number of bytes: the sum tells who was asked. */
@@ -204,15 +201,4 @@ static void the_sixteen_with_most_idle_memory_are_asked(void **state)
 	for (i = 0; i < PEERS; i++)
 		end(&process[i]);
 	assert_int_equal(rmdir(dir), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_processes_claim_adds_up),
-		cmocka_unit_test(nobody_is_looked_at_when_the_time_is_over),
-		cmocka_unit_test(the_sixteen_with_most_idle_memory_are_asked),
-	};
-
-	return cmocka_run_group_tests_name("peers", tests, NULL, NULL);
 }

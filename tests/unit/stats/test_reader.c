@@ -41,7 +41,9 @@ static struct cm_device_row *add_device(struct fixture *f, uint32_t index)
 	return row;
 }
 
-static void a_row_reads_as_it_was_written(void **state)
+#define TEST(test) CM_TEST_WITH(test, setup, teardown)
+
+TEST(a_row_reads_as_it_was_written)
 {
 	struct fixture *f = *state;
 	struct cm_device_row row;
@@ -60,7 +62,7 @@ static void a_row_reads_as_it_was_written(void **state)
 	assert_int_equal(cm_reader_read_device(f->reader, 2, &row, &torn), -ERANGE);
 }
 
-static void rows_added_later_are_seen_after_a_refresh(void **state)
+TEST(rows_added_later_are_seen_after_a_refresh)
 {
 	struct fixture *f = *state;
 	struct cm_device_row row;
@@ -73,7 +75,7 @@ static void rows_added_later_are_seen_after_a_refresh(void **state)
 	assert_int_equal(cm_reader_read_device(f->reader, 0, &row, &torn), 0);
 }
 
-static void the_record_claims_no_more_than_the_tables_hold(void **state)
+TEST(the_record_claims_no_more_than_the_tables_hold)
 {
 	struct fixture *f = *state;
 
@@ -85,7 +87,7 @@ static void the_record_claims_no_more_than_the_tables_hold(void **state)
 	assert_int_equal(f->reader->header.record.text_bytes, 0);
 }
 
-static void a_writer_that_died_in_a_change_is_read_and_marked(void **state)
+TEST(a_writer_that_died_in_a_change_is_read_and_marked)
 {
 	struct fixture *f = *state;
 	struct cm_device_row row;
@@ -99,7 +101,7 @@ static void a_writer_that_died_in_a_change_is_read_and_marked(void **state)
 }
 
 /* A reader that finds two values equal in all its copies has seen no half of a change. */
-static void a_busy_writer_is_never_seen_in_the_middle(void **state)
+TEST(a_busy_writer_is_never_seen_in_the_middle)
 {
 	struct fixture *f = *state;
 	struct cm_device_row *to = add_device(f, 0), row = {0};
@@ -129,7 +131,7 @@ static void a_busy_writer_is_never_seen_in_the_middle(void **state)
 }
 
 /* A later minor version: rows are longer than ours. An older one: they are shorter. */
-static void rows_of_other_lengths_are_read_as_far_as_they_go(void **state)
+TEST(rows_of_other_lengths_are_read_as_far_as_they_go)
 {
 	struct fixture *f = *state;
 	struct cm_table_row *table = &f->region->header->table[CM_TABLE_SEGMENT];
@@ -237,7 +239,7 @@ static void spoil_ring(struct cm_header *header)
 }
 
 /* One damage at a time; what is not damaged stays readable. */
-static void damaged_headers_are_refused_with_a_reason(void **state)
+TEST(damaged_headers_are_refused_with_a_reason)
 {
 #define CASE(spoil, result)           \
 	{                             \
@@ -281,7 +283,7 @@ static void damaged_headers_are_refused_with_a_reason(void **state)
 	open_region(f);
 }
 
-static void tables_are_as_long_as_the_options_let_them_be(void **state)
+TEST(tables_are_as_long_as_the_options_let_them_be)
 {
 	static const struct {
 		enum cm_table table;
@@ -322,7 +324,7 @@ static void tables_are_as_long_as_the_options_let_them_be(void **state)
 }
 
 /* The file is as long as they say, and holds nothing. */
-static void rows_that_nothing_backs_are_refused(void **state)
+TEST(rows_that_nothing_backs_are_refused)
 {
 	const uint32_t most = (uint32_t)((UINT64_C(256) << 20) / sizeof(struct cm_block));
 	struct fixture *f = *state;
@@ -340,7 +342,7 @@ static void rows_that_nothing_backs_are_refused(void **state)
 	row->rows = 0;
 }
 
-static void a_file_that_shrinks_is_an_error_not_a_signal(void **state)
+TEST(a_file_that_shrinks_is_an_error_not_a_signal)
 {
 	struct fixture *f = *state;
 	struct cm_device_row row;
@@ -357,7 +359,7 @@ static void a_file_that_shrinks_is_an_error_not_a_signal(void **state)
 	assert_int_equal(own_region_truncate(f->region, sizeof(struct cm_header)), 0);
 }
 
-static void what_is_no_regular_file_is_refused(void **state)
+TEST(what_is_no_regular_file_is_refused)
 {
 	struct fixture *f = *state;
 	char path[64];
@@ -372,24 +374,4 @@ static void what_is_no_regular_file_is_refused(void **state)
 	(void)unlink(path);
 	assert_int_equal(cm_reader_open(path, &f->reader, f->why), -ENOENT);
 	assert_null(f->reader);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(a_row_reads_as_it_was_written),
-		TEST(rows_added_later_are_seen_after_a_refresh),
-		TEST(the_record_claims_no_more_than_the_tables_hold),
-		TEST(a_writer_that_died_in_a_change_is_read_and_marked),
-		TEST(a_busy_writer_is_never_seen_in_the_middle),
-		TEST(rows_of_other_lengths_are_read_as_far_as_they_go),
-		TEST(damaged_headers_are_refused_with_a_reason),
-		TEST(tables_are_as_long_as_the_options_let_them_be),
-		TEST(rows_that_nothing_backs_are_refused),
-		TEST(a_file_that_shrinks_is_an_error_not_a_signal),
-		TEST(what_is_no_regular_file_is_refused),
-	};
-
-	return cmocka_run_group_tests_name("reader", tests, NULL, NULL);
 }

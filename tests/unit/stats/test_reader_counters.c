@@ -38,7 +38,9 @@ static struct cm_device_row read_device(struct fixture *f, uint32_t index)
 	return row;
 }
 
-static void figures_are_sums_over_the_shards(void **state)
+#define TEST(test) CM_TEST_WITH(test, setup, teardown)
+
+TEST(figures_are_sums_over_the_shards)
 {
 	struct fixture *f = *state;
 	struct cm_device_row *first = add_shard(f, 0, 0), *other = add_shard(f, 1, 1);
@@ -86,7 +88,7 @@ static void figures_are_sums_over_the_shards(void **state)
 }
 
 /* What is wrong belongs to no device, and no figure counts it. */
-static void a_row_of_a_damaged_region_belongs_to_no_device(void **state)
+TEST(a_row_of_a_damaged_region_belongs_to_no_device)
 {
 	static const uint32_t cases[] = {
 		4, /* itself */
@@ -123,7 +125,7 @@ static void a_row_of_a_damaged_region_belongs_to_no_device(void **state)
 	assert_int_equal(read_device(f, 0).scalar[0], 103);
 }
 
-static void the_map_leads_each_row_to_its_device(void **state)
+TEST(the_map_leads_each_row_to_its_device)
 {
 	struct fixture *f = *state;
 	struct cm_shard_map map;
@@ -147,7 +149,7 @@ static void the_map_leads_each_row_to_its_device(void **state)
 }
 
 /* It takes part of the first one's peak with it: a reader that missed it would see less. */
-static void a_shard_that_comes_later_counts_without_a_refresh(void **state)
+TEST(a_shard_that_comes_later_counts_without_a_refresh)
 {
 	struct fixture *f = *state;
 
@@ -159,7 +161,7 @@ static void a_shard_that_comes_later_counts_without_a_refresh(void **state)
 }
 
 /* A library of before wrote shorter rows: each is a device. */
-static void rows_without_the_field_are_first_shards(void **state)
+TEST(rows_without_the_field_are_first_shards)
 {
 	struct fixture *f = *state;
 	struct cm_device_row *row = add_shard(f, 0, 0);
@@ -175,7 +177,7 @@ static void rows_without_the_field_are_first_shards(void **state)
 	(void)read_device(f, 1);
 }
 
-static void a_shard_that_died_in_a_change_is_read_and_marked(void **state)
+TEST(a_shard_that_died_in_a_change_is_read_and_marked)
 {
 	struct fixture *f = *state;
 	struct cm_device_row row;
@@ -190,7 +192,7 @@ static void a_shard_that_died_in_a_change_is_read_and_marked(void **state)
 	assert_int_equal(row.scalar[0], 3);
 }
 
-static void a_process_that_died_while_it_held_its_shards_is_marked(void **state)
+TEST(a_process_that_died_while_it_held_its_shards_is_marked)
 {
 	struct fixture *f = *state;
 	struct cm_device_row row;
@@ -231,7 +233,7 @@ static void trade(struct cm_device_row *const rows[2])
 	}
 }
 
-static void a_trade_between_shards_is_never_seen_in_the_middle(void **state)
+TEST(a_trade_between_shards_is_never_seen_in_the_middle)
 {
 	struct fixture *f = *state;
 	struct cm_device_row *const rows[2] = {add_shard(f, 0, 0), add_shard(f, 1, 0)};
@@ -285,7 +287,7 @@ static void join(struct fixture *f)
 }
 
 /* Two processes change a shard each, and never pause together. */
-static void shards_that_are_always_busy_are_read(void **state)
+TEST(shards_that_are_always_busy_are_read)
 {
 	struct fixture *f = *state;
 	struct cm_device_row *rows[2] = {add_shard(f, 0, 0), add_shard(f, 1, 0)};
@@ -320,7 +322,7 @@ static void shards_that_are_always_busy_are_read(void **state)
 	assert_true(torn_reads < 50);
 }
 
-static void a_shard_that_joins_meanwhile_is_not_missed(void **state)
+TEST(a_shard_that_joins_meanwhile_is_not_missed)
 {
 	struct fixture *f = *state;
 	struct cm_device_row *first = add_shard(f, 0, 0), row;
@@ -341,23 +343,4 @@ static void a_shard_that_joins_meanwhile_is_not_missed(void **state)
 	assert_int_equal(status, 0);
 	assert_int_equal(first->stat[CM_POOL_ALL].peak[0], 1000 - 10 * (CM_DEVICES_MAX - 1));
 	assert_int_equal(read_device(f, 0).stat[CM_POOL_ALL].peak[0], 1000);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(figures_are_sums_over_the_shards),
-		TEST(a_row_of_a_damaged_region_belongs_to_no_device),
-		TEST(the_map_leads_each_row_to_its_device),
-		TEST(a_shard_that_comes_later_counts_without_a_refresh),
-		TEST(rows_without_the_field_are_first_shards),
-		TEST(a_shard_that_died_in_a_change_is_read_and_marked),
-		TEST(a_process_that_died_while_it_held_its_shards_is_marked),
-		TEST(a_trade_between_shards_is_never_seen_in_the_middle),
-		TEST(shards_that_are_always_busy_are_read),
-		TEST(a_shard_that_joins_meanwhile_is_not_missed),
-	};
-
-	return cmocka_run_group_tests_name("reader_counters", tests, NULL, NULL);
 }

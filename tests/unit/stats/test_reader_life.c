@@ -4,7 +4,9 @@
 
 #include "tests/unit/stats/reader_stage.h"
 
-static void a_process_is_running_then_stopped_then_crashed(void **state)
+#define TEST(test) CM_TEST_WITH(test, setup, teardown)
+
+TEST(a_process_is_running_then_stopped_then_crashed)
 {
 	struct fixture *f = *state;
 	char path[sizeof(f->region->path)];
@@ -27,7 +29,7 @@ static void a_process_is_running_then_stopped_then_crashed(void **state)
 	(void)unlink(path);
 }
 
-static void a_pid_used_again_is_not_the_process(void **state)
+TEST(a_pid_used_again_is_not_the_process)
 {
 	struct fixture *f = *state;
 
@@ -40,7 +42,7 @@ static void a_pid_used_again_is_not_the_process(void **state)
 	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_CRASHED);
 }
 
-static void a_region_said_good_bye_to_is_exited(void **state)
+TEST(a_region_said_good_bye_to_is_exited)
 {
 	struct fixture *f = *state;
 
@@ -50,7 +52,7 @@ static void a_region_said_good_bye_to_is_exited(void **state)
 }
 
 /* The owner's lock tells where its pid can't. */
-static void the_lock_tells_of_a_process_in_another_namespace(void **state)
+TEST(the_lock_tells_of_a_process_in_another_namespace)
 {
 	struct fixture *f = *state;
 	char path[sizeof(f->region->path)];
@@ -64,17 +66,4 @@ static void the_lock_tells_of_a_process_in_another_namespace(void **state)
 	(void)waitpid(child, NULL, 0);
 	assert_int_equal(cm_reader_life(f->reader), CM_LIFE_CRASHED);
 	(void)unlink(path);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(a_process_is_running_then_stopped_then_crashed),
-		TEST(a_pid_used_again_is_not_the_process),
-		TEST(a_region_said_good_bye_to_is_exited),
-		TEST(the_lock_tells_of_a_process_in_another_namespace),
-	};
-
-	return cmocka_run_group_tests_name("reader_life", tests, NULL, NULL);
 }

@@ -17,7 +17,9 @@
 #include "tests/unit/cmocka_all.h"
 #include "tests/unit/region_fixture.h"
 
-static void a_region_says_whose_it_is(void **state)
+#define REGION(test) CM_TEST_WITH(test, cm_region_fixture_init, cm_region_fixture_fini)
+
+REGION(a_region_says_whose_it_is)
 {
 	struct cm_region_fixture *f = *state;
 	struct cm_header *header;
@@ -51,7 +53,7 @@ static void a_region_says_whose_it_is(void **state)
 	assert_non_null(strstr(header->cmdline, "test_region"));
 }
 
-static void tables_follow_each_other_and_lie_in_the_file(void **state)
+REGION(tables_follow_each_other_and_lie_in_the_file)
 {
 	struct cm_region_fixture *f = *state;
 	const struct cm_table_row *table;
@@ -73,7 +75,7 @@ static void tables_follow_each_other_and_lie_in_the_file(void **state)
 }
 
 /* So that recording can begin later. */
-static void without_events_there_is_a_ring_of_the_usual_size(void **state)
+REGION(without_events_there_is_a_ring_of_the_usual_size)
 {
 	struct cm_region_fixture *f = *state;
 
@@ -83,7 +85,7 @@ static void without_events_there_is_a_ring_of_the_usual_size(void **state)
 	assert_int_equal(f->region->header->table[CM_TABLE_EVENT].rows, 0);
 }
 
-static void tables_are_as_large_as_they_are_asked_for(void **state)
+REGION(tables_are_as_large_as_they_are_asked_for)
 {
 	struct cm_region_fixture *f = *state;
 	const struct cm_region_params params = {
@@ -102,7 +104,7 @@ static uint64_t blocks_of(const struct cm_region_fixture *f)
 	return stat(f->region->path, &st) ? 0 : (uint64_t)st.st_blocks * 512;
 }
 
-static void a_committed_row_has_memory_behind_it(void **state)
+REGION(a_committed_row_has_memory_behind_it)
 {
 	struct cm_region_fixture *f = *state;
 	struct cm_block *last;
@@ -145,7 +147,7 @@ static bool can_map_pages(void)
 	return can;
 }
 
-static void committed_rows_are_written_without_a_fault(void **state)
+REGION(committed_rows_are_written_without_a_fault)
 {
 	const struct cm_region_params params = {.backing = CM_BACKING_MEMFD};
 	struct cm_region_fixture *f = *state;
@@ -180,7 +182,7 @@ static bool can_be_touched(const void *at)
 	return may[0] == 'r';
 }
 
-static void what_is_not_committed_cannot_be_touched(void **state)
+REGION(what_is_not_committed_cannot_be_touched)
 {
 	struct cm_region_fixture *f = *state;
 	struct cm_region_params params = {.dir = f->dir};
@@ -203,7 +205,7 @@ static void what_is_not_committed_cannot_be_touched(void **state)
 }
 
 /* A child, as tests that come behind are better off without. */
-static void memory_that_is_locked_is_not_filled(void **state)
+REGION(memory_that_is_locked_is_not_filled)
 {
 	struct cm_region_fixture *f = *state;
 	int status;
@@ -220,7 +222,7 @@ static void memory_that_is_locked_is_not_filled(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static void a_table_is_bounded_by_its_capacity(void **state)
+REGION(a_table_is_bounded_by_its_capacity)
 {
 	struct cm_region_fixture *f = *state;
 	uint32_t capacity;
@@ -234,7 +236,7 @@ static void a_table_is_bounded_by_its_capacity(void **state)
 }
 
 /* Its user could not read it otherwise, nor a sweep remove it. */
-static void no_umask_takes_the_file_from_its_user(void **state)
+REGION(no_umask_takes_the_file_from_its_user)
 {
 	struct cm_region_fixture *f = *state;
 	const mode_t before = umask(0777);
@@ -270,7 +272,7 @@ static unsigned count_dumped(const struct cm_region *region)
 }
 
 /* A memfd would be in it with all its holes, which become memory at that moment: 850 MiB. */
-static void no_region_is_in_a_core_dump(void **state)
+REGION(no_region_is_in_a_core_dump)
 {
 	struct cm_region_params params = {.backing = CM_BACKING_FILE};
 	struct cm_region_fixture *f = *state;
@@ -287,7 +289,7 @@ static void no_region_is_in_a_core_dump(void **state)
 	}
 }
 
-static void a_leftover_of_the_same_name_is_replaced(void **state)
+REGION(a_leftover_of_the_same_name_is_replaced)
 {
 	struct cm_region_fixture *f = *state;
 	char path[sizeof(f->region->path)];
@@ -305,7 +307,7 @@ static void a_leftover_of_the_same_name_is_replaced(void **state)
 	assert_true(f->region->header->magic == CM_LAYOUT_MAGIC);
 }
 
-static void a_link_that_lies_in_wait_is_not_followed(void **state)
+REGION(a_link_that_lies_in_wait_is_not_followed)
 {
 	struct cm_region_fixture *f = *state;
 	char path[sizeof(f->region->path)], target[80];
@@ -323,7 +325,7 @@ static void a_link_that_lies_in_wait_is_not_followed(void **state)
 	assert_int_equal(access(target, F_OK), -1);
 }
 
-static void removing_marks_the_region_and_keeps_the_mapping(void **state)
+REGION(removing_marks_the_region_and_keeps_the_mapping)
 {
 	struct cm_region_fixture *f = *state;
 
@@ -334,7 +336,7 @@ static void removing_marks_the_region_and_keeps_the_mapping(void **state)
 	f->region->header->tick_last = 1;
 }
 
-static void a_child_that_abandons_leaves_its_parents_file(void **state)
+REGION(a_child_that_abandons_leaves_its_parents_file)
 {
 	struct cm_region_fixture *f = *state;
 	char path[PATH_MAX];
@@ -351,29 +353,4 @@ static void a_child_that_abandons_leaves_its_parents_file(void **state)
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
 	assert_int_equal(cm_region_fixture_files(f), 1);
-}
-
-int main(void)
-{
-#define REGION(test) \
-	cmocka_unit_test_setup_teardown(test, cm_region_fixture_init, cm_region_fixture_fini)
-	const struct CMUnitTest tests[] = {
-		REGION(a_region_says_whose_it_is),
-		REGION(tables_follow_each_other_and_lie_in_the_file),
-		REGION(without_events_there_is_a_ring_of_the_usual_size),
-		REGION(tables_are_as_large_as_they_are_asked_for),
-		REGION(a_committed_row_has_memory_behind_it),
-		REGION(committed_rows_are_written_without_a_fault),
-		REGION(what_is_not_committed_cannot_be_touched),
-		REGION(memory_that_is_locked_is_not_filled),
-		REGION(a_table_is_bounded_by_its_capacity),
-		REGION(no_umask_takes_the_file_from_its_user),
-		REGION(no_region_is_in_a_core_dump),
-		REGION(a_leftover_of_the_same_name_is_replaced),
-		REGION(a_link_that_lies_in_wait_is_not_followed),
-		REGION(removing_marks_the_region_and_keeps_the_mapping),
-		REGION(a_child_that_abandons_leaves_its_parents_file),
-	};
-
-	return cmocka_run_group_tests_name("region", tests, NULL, NULL);
 }

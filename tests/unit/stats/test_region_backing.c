@@ -88,9 +88,11 @@ static void *commit_blocks(void *region)
 	return cm_region_commit(region, CM_TABLE_BLOCK, 1000) ? region : NULL;
 }
 
+#define REGION(test) CM_TEST_WITH(test, setup, cm_region_fixture_fini)
+
 /* Under real-time scheduling a thread that tries again and again can keep the other one from ever
  * ending its commit. */
-static void a_thread_that_waits_for_a_commit_sleeps(void **state)
+REGION(a_thread_that_waits_for_a_commit_sleeps)
 {
 	struct cm_region_fixture *f = *state;
 	struct timespec before, after;
@@ -114,7 +116,7 @@ static void a_thread_that_waits_for_a_commit_sleeps(void **state)
 	(void)sem_destroy(&begun);
 }
 
-static void a_full_file_system_is_an_error_and_keeps_what_is_there(void **state)
+REGION(a_full_file_system_is_an_error_and_keeps_what_is_there)
 {
 	struct cm_region_fixture *f = *state;
 	struct cm_segment *row;
@@ -134,7 +136,7 @@ static void a_full_file_system_is_an_error_and_keeps_what_is_there(void **state)
 }
 
 /* Older kernels answer EINTR; a program with a timer would lose the library to it. */
-static void a_signal_costs_neither_the_file_nor_rows(void **state)
+REGION(a_signal_costs_neither_the_file_nor_rows)
 {
 	struct cm_region_fixture *f = *state;
 
@@ -150,7 +152,7 @@ static void a_signal_costs_neither_the_file_nor_rows(void **state)
 	assert_int_equal(cm_region_commit(f->region, CM_TABLE_SEGMENT, 100000), 0);
 }
 
-static void where_no_file_can_be_a_memfd_serves(void **state)
+REGION(where_no_file_can_be_a_memfd_serves)
 {
 	struct cm_region_fixture *f = *state;
 	const struct cm_region_params params = {.dir = "no/such/dir"};
@@ -163,7 +165,7 @@ static void where_no_file_can_be_a_memfd_serves(void **state)
 	assert_true(f->region->header->magic == CM_LAYOUT_MAGIC);
 }
 
-static void a_full_file_system_leaves_no_file_behind(void **state)
+REGION(a_full_file_system_leaves_no_file_behind)
 {
 	struct cm_region_fixture *f = *state;
 
@@ -177,7 +179,7 @@ static void a_full_file_system_leaves_no_file_behind(void **state)
 }
 
 /* With less room than its tables soon take, a process would have no events, or no cache. */
-static void a_file_system_that_is_nearly_full_gets_no_file(void **state)
+REGION(a_file_system_that_is_nearly_full_gets_no_file)
 {
 	static const struct {
 		uint64_t total;
@@ -212,7 +214,7 @@ static void a_file_system_that_is_nearly_full_gets_no_file(void **state)
 }
 
 /* Eight devices would take nearly half of a container's /dev/shm, sixteen nearly all. */
-static void events_leave_half_of_a_small_file_system(void **state)
+REGION(events_leave_half_of_a_small_file_system)
 {
 	struct cm_region_fixture *f = *state;
 	const uint64_t ring = (UINT64_C(1) << 16) * sizeof(struct cm_event);
@@ -230,7 +232,7 @@ static void events_leave_half_of_a_small_file_system(void **state)
 	assert_int_equal(cm_region_commit(f->region, CM_TABLE_HOST_EVENT, rows), 0);
 }
 
-static void without_memfd_private_memory_serves(void **state)
+REGION(without_memfd_private_memory_serves)
 {
 	struct cm_region_fixture *f = *state;
 	const struct cm_region_params params = {.backing = CM_BACKING_MEMFD};
@@ -259,7 +261,7 @@ static void find_memfd(char path[PATH_MAX])
 }
 
 /* If it could, the next access would be a SIGBUS. */
-static void nobody_can_cut_a_memfd_short(void **state)
+REGION(nobody_can_cut_a_memfd_short)
 {
 	const struct cm_region_params params = {.backing = CM_BACKING_MEMFD};
 	struct cm_region_fixture *f = *state;
@@ -276,7 +278,7 @@ static void nobody_can_cut_a_memfd_short(void **state)
 }
 
 /* A file longer than the limit would be a signal. */
-static void a_limit_on_file_sizes_is_respected(void **state)
+REGION(a_limit_on_file_sizes_is_respected)
 {
 	struct cm_region_fixture *f = *state;
 	struct rlimit limit, small;
@@ -290,23 +292,4 @@ static void a_limit_on_file_sizes_is_respected(void **state)
 	assert_int_equal(f->region->backing, CM_BACKING_PRIVATE);
 	assert_int_equal(f->region->error, -EFBIG);
 	assert_int_equal(cm_region_fixture_files(f), 0);
-}
-
-int main(void)
-{
-#define REGION(test) cmocka_unit_test_setup_teardown(test, setup, cm_region_fixture_fini)
-	const struct CMUnitTest tests[] = {
-		REGION(a_thread_that_waits_for_a_commit_sleeps),
-		REGION(a_full_file_system_is_an_error_and_keeps_what_is_there),
-		REGION(a_signal_costs_neither_the_file_nor_rows),
-		REGION(where_no_file_can_be_a_memfd_serves),
-		REGION(a_full_file_system_leaves_no_file_behind),
-		REGION(a_file_system_that_is_nearly_full_gets_no_file),
-		REGION(events_leave_half_of_a_small_file_system),
-		REGION(without_memfd_private_memory_serves),
-		REGION(nobody_can_cut_a_memfd_short),
-		REGION(a_limit_on_file_sizes_is_respected),
-	};
-
-	return cmocka_run_group_tests_name("region_backing", tests, NULL, NULL);
 }

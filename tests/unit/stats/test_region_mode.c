@@ -92,7 +92,7 @@ static int write_to_one(void)
 	return cm_region_open_writable(AT_FDCWD, link_path, O_NOFOLLOW) == -ELOOP ? 0 : 14;
 }
 
-static void its_user_writes_to_it_by_one_way_alone(void **state)
+CM_TEST_WITH(its_user_writes_to_it_by_one_way_alone, set_up, tear_down)
 {
 	assert_as_ordinary_user(write_to_one);
 }
@@ -128,7 +128,7 @@ static int open_at_once(void)
 	return has_mode(CM_REGION_MODE) ? 0 : 23;
 }
 
-static void several_open_it_at_once(void **state)
+CM_TEST_WITH(several_open_it_at_once, set_up, tear_down)
 {
 	assert_as_ordinary_user(open_at_once);
 }
@@ -144,7 +144,7 @@ static int open_writable(void)
 	return fd >= 0 && has_mode(0640) ? 0 : 31;
 }
 
-static void a_writable_one_keeps_its_mode(void **state)
+CM_TEST_WITH(a_writable_one_keeps_its_mode, set_up, tear_down)
 {
 	assert_as_ordinary_user(open_writable);
 }
@@ -154,7 +154,7 @@ static int open_foreign(void)
 	return cm_region_open_writable(AT_FDCWD, path, 0) == -EPERM ? 0 : 40;
 }
 
-static void that_of_another_user_is_refused(void **state)
+CM_TEST_WITH(that_of_another_user_is_refused, set_up, tear_down)
 {
 	if (geteuid())
 		cm_skip("not root: there is no other user");
@@ -162,17 +162,4 @@ static void that_of_another_user_is_refused(void **state)
 	assert_int_equal(chmod(path, 0444), 0);
 	assert_as_ordinary_user(open_foreign);
 	assert_true(has_mode(0444));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(its_user_writes_to_it_by_one_way_alone, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(several_open_it_at_once, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_writable_one_keeps_its_mode, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(that_of_another_user_is_refused, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

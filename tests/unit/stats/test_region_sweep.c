@@ -71,7 +71,9 @@ static bool has_leftover(const struct cm_region_fixture *f, unsigned number)
 static const struct cm_region_keep keep_ten = {.ns = DAY_NS, .most = 10};
 static const struct cm_region_keep keep_two = {.ns = DAY_NS, .most = 2};
 
-static void a_sweep_removes_what_is_old_and_what_is_too_many(void **state)
+#define REGION(test) CM_TEST_WITH(test, cm_region_fixture_init, cm_region_fixture_fini)
+
+REGION(a_sweep_removes_what_is_old_and_what_is_too_many)
 {
 	struct cm_region_fixture *f = *state;
 
@@ -89,7 +91,7 @@ static void a_sweep_removes_what_is_old_and_what_is_too_many(void **state)
 }
 
 /* A job that is started again after a weekend must not lose its last crash. */
-static void a_sweep_keeps_the_youngest_at_any_age(void **state)
+REGION(a_sweep_keeps_the_youngest_at_any_age)
 {
 	static const struct cm_region_keep keep = {.ns = DAY_NS, .least = 2, .most = 10};
 	struct cm_region_fixture *f = *state;
@@ -120,7 +122,7 @@ static void add_large_leftover(const struct cm_region_fixture *f, unsigned numbe
 }
 
 /* In a container's /dev/shm the crashes of one day would leave the program no room. */
-static void leftovers_take_no_more_than_their_share(void **state)
+REGION(leftovers_take_no_more_than_their_share)
 {
 	struct cm_region_keep keep = {.ns = DAY_NS, .least = 4, .most = 10};
 	struct cm_region_fixture *f = *state;
@@ -165,7 +167,7 @@ static void leave_region(struct cm_region_fixture *f, time_t age_s, bool exited)
 }
 
 /* Nothing but its creation has set the time of the file of a process that ran for days. */
-static void a_crash_is_as_old_as_the_sweep_that_found_it(void **state)
+REGION(a_crash_is_as_old_as_the_sweep_that_found_it)
 {
 	struct cm_region_fixture *f = *state;
 
@@ -178,7 +180,7 @@ static void a_crash_is_as_old_as_the_sweep_that_found_it(void **state)
 }
 
 /* Found once, it ages. */
-static void a_crash_that_was_found_grows_old(void **state)
+REGION(a_crash_that_was_found_grows_old)
 {
 	const struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
 	struct cm_region_fixture *f = *state;
@@ -197,7 +199,7 @@ static void a_crash_that_was_found_grows_old(void **state)
 }
 
 /* As after setuid(2), when the file in a folder such as /dev/shm is another user's. */
-static void what_an_exited_process_could_not_remove_is_swept(void **state)
+REGION(what_an_exited_process_could_not_remove_is_swept)
 {
 	struct cm_region_fixture *f = *state;
 
@@ -208,7 +210,7 @@ static void what_an_exited_process_could_not_remove_is_swept(void **state)
 }
 
 /* As after chroot(2), with which the file's name means another place. */
-static void what_an_exited_process_could_not_find_is_swept(void **state)
+REGION(what_an_exited_process_could_not_find_is_swept)
 {
 	const struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
 	struct cm_region_params params = {.backing = CM_BACKING_FILE, .dir = "."};
@@ -231,7 +233,7 @@ static void what_an_exited_process_could_not_find_is_swept(void **state)
 	assert_int_equal(cm_region_sweep(f->dir, &keep_ten), 1);
 }
 
-static void a_sweep_leaves_the_living_alone(void **state)
+REGION(a_sweep_leaves_the_living_alone)
 {
 	struct cm_region_fixture *f = *state;
 	struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
@@ -243,7 +245,7 @@ static void a_sweep_leaves_the_living_alone(void **state)
 }
 
 /* A parent that never asks for its children must not keep what they left. */
-static void a_sweep_removes_what_a_zombie_left(void **state)
+REGION(a_sweep_removes_what_a_zombie_left)
 {
 	const struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
 	struct cm_region_fixture *f = *state;
@@ -261,7 +263,7 @@ static void a_sweep_removes_what_a_zombie_left(void **state)
 }
 
 /* Its process may be alive in another PID namespace: the lock tells. */
-static void a_sweep_leaves_a_locked_region_alone(void **state)
+REGION(a_sweep_leaves_a_locked_region_alone)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	struct cm_region_fixture *f = *state;
@@ -279,7 +281,7 @@ static void a_sweep_leaves_a_locked_region_alone(void **state)
 }
 
 /* The kernel sends a SIGXFSZ to who writes beyond the limit. */
-static void a_process_that_may_write_no_files_sweeps(void **state)
+REGION(a_process_that_may_write_no_files_sweeps)
 {
 	const struct rlimit none = {0, 0};
 	struct cm_region_fixture *f = *state;
@@ -303,7 +305,7 @@ static time_t second_now(void)
 	return now.tv_sec;
 }
 
-static void a_region_just_born_is_left_alone(void **state)
+REGION(a_region_just_born_is_left_alone)
 {
 	struct cm_region_fixture *f = *state;
 	time_t second;
@@ -319,7 +321,7 @@ static void a_region_just_born_is_left_alone(void **state)
 	assert_true(has_leftover(f, 0));
 }
 
-static void names_that_are_no_region_of_ours_are_left_alone(void **state)
+REGION(names_that_are_no_region_of_ours_are_left_alone)
 {
 	static const char *const names[] = {
 		"cudamem",
@@ -350,32 +352,7 @@ static void names_that_are_no_region_of_ours_are_left_alone(void **state)
 	assert_int_equal(cm_region_fixture_files(f), (int)(sizeof(names) / sizeof(names[0])) + 2);
 }
 
-static void a_sweep_of_nothing_removes_nothing(void **state)
+CM_TEST(a_sweep_of_nothing_removes_nothing)
 {
-	(void)state;
 	assert_int_equal(cm_region_sweep("no/such/dir", NULL), 0);
-}
-
-int main(void)
-{
-#define REGION(test) \
-	cmocka_unit_test_setup_teardown(test, cm_region_fixture_init, cm_region_fixture_fini)
-	const struct CMUnitTest tests[] = {
-		REGION(a_sweep_removes_what_is_old_and_what_is_too_many),
-		REGION(a_sweep_keeps_the_youngest_at_any_age),
-		REGION(leftovers_take_no_more_than_their_share),
-		REGION(a_crash_is_as_old_as_the_sweep_that_found_it),
-		REGION(a_crash_that_was_found_grows_old),
-		REGION(what_an_exited_process_could_not_remove_is_swept),
-		REGION(what_an_exited_process_could_not_find_is_swept),
-		REGION(a_sweep_leaves_the_living_alone),
-		REGION(a_sweep_removes_what_a_zombie_left),
-		REGION(a_sweep_leaves_a_locked_region_alone),
-		REGION(a_process_that_may_write_no_files_sweeps),
-		REGION(a_region_just_born_is_left_alone),
-		REGION(names_that_are_no_region_of_ours_are_left_alone),
-		cmocka_unit_test(a_sweep_of_nothing_removes_nothing),
-	};
-
-	return cmocka_run_group_tests_name("region_sweep", tests, NULL, NULL);
 }

@@ -59,7 +59,7 @@ static void assert_reads(int fd)
 	(void)close(fd);
 }
 
-static void a_regular_file_is_opened_and_a_link_if_wanted(void **state)
+CM_TEST_WITH(a_regular_file_is_opened_and_a_link_if_wanted, set_up, tear_down)
 {
 	const struct fixture *f = *state;
 
@@ -75,7 +75,7 @@ static void a_regular_file_is_opened_and_a_link_if_wanted(void **state)
 }
 
 /* inotify tells of each file that is opened; O_PATH opens none. */
-static void nothing_else_is_even_opened(void **state)
+CM_TEST_WITH(nothing_else_is_even_opened, set_up, tear_down)
 {
 	const struct fixture *f = *state;
 	const int watcher = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
@@ -92,7 +92,7 @@ static void nothing_else_is_even_opened(void **state)
 	(void)close(watcher);
 }
 
-static void who_may_not_read_a_file_does_not(void **state)
+CM_TEST_WITH(who_may_not_read_a_file_does_not, set_up, tear_down)
 {
 	const struct fixture *f = *state;
 
@@ -101,17 +101,4 @@ static void who_may_not_read_a_file_does_not(void **state)
 		assert_int_equal(cm_regular_file_open(f->at, "secret", 0), -EACCES);
 	else
 		assert_reads(cm_regular_file_open(f->at, "secret", 0));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_regular_file_is_opened_and_a_link_if_wanted,
-						set_up, tear_down),
-		cmocka_unit_test_setup_teardown(nothing_else_is_even_opened, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(who_may_not_read_a_file_does_not, set_up,
-						tear_down),
-	};
-
-	return cmocka_run_group_tests_name("regular_file", tests, NULL, NULL);
 }

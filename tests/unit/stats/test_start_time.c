@@ -6,11 +6,10 @@
 
 #include "tests/unit/cmocka_all.h"
 
-static void a_process_has_one_start_time(void **state)
+CM_TEST(a_process_has_one_start_time)
 {
 	uint64_t mine, again, init;
 
-	(void)state;
 	assert_int_equal(cm_process_start_time((uint32_t)getpid(), &mine), 0);
 	assert_int_equal(cm_process_start_time((uint32_t)getpid(), &again), 0);
 	assert_int_equal(mine, again);
@@ -22,22 +21,11 @@ static void a_process_has_one_start_time(void **state)
 	assert_int_equal(cm_process_start_time(0x7fffffff, &init), -ESRCH);
 }
 
-static void a_process_finds_its_own_start_time(void **state)
+CM_TEST(a_process_finds_its_own_start_time)
 {
 	uint64_t mine, own;
 
-	(void)state;
 	assert_int_equal(cm_process_start_time((uint32_t)getpid(), &mine), 0);
 	assert_int_equal(cm_process_own_start_time(&own), 0);
 	assert_int_equal(own, mine);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_process_has_one_start_time),
-		cmocka_unit_test(a_process_finds_its_own_start_time),
-	};
-
-	return cmocka_run_group_tests_name("start_time", tests, NULL, NULL);
 }

@@ -94,12 +94,11 @@ static struct cm_block *add_block(struct fixture *f, uint32_t index, uint32_t se
 	return block;
 }
 
-static void the_parts_of_the_reserved_bytes_add_up(void **state)
+CM_TEST(the_parts_of_the_reserved_bytes_add_up)
 {
 	static struct cm_device_row row;
 	struct cm_summary sum;
 
-	(void)state;
 	cm_counters_raise(&row, CM_POOL_LARGE, CM_STAT_RESERVED_BYTES, 100 << 20);
 	cm_counters_raise(&row, CM_POOL_LARGE, CM_STAT_INACTIVE_SPLIT_BYTES, 10 << 20);
 	cm_counters_alloc(&row, CM_POOL_LARGE, 40 << 20, (40 << 20) - 100);
@@ -120,12 +119,11 @@ static void the_parts_of_the_reserved_bytes_add_up(void **state)
 	assert_int_equal(cm_summary_pool(&row, CM_POOL_SMALL).reserved, 0);
 }
 
-static void managed_memory_is_not_counted_as_the_devices(void **state)
+CM_TEST(managed_memory_is_not_counted_as_the_devices)
 {
 	static struct cm_device_row row;
 	int64_t outside = 77;
 
-	(void)state;
 	row.other_bytes[CM_UNCACHED_MANAGED].current = 1000;
 	row.other_bytes[CM_UNCACHED_ARRAY].current = 200;
 	row.other_bytes[CM_UNCACHED_VMM].current = 30;
@@ -143,12 +141,11 @@ static void managed_memory_is_not_counted_as_the_devices(void **state)
 	assert_int_equal(outside, 0);
 }
 
-static void rates_of_nothing_are_told_apart_from_zero(void **state)
+CM_TEST(rates_of_nothing_are_told_apart_from_zero)
 {
 	const struct cm_survey_pool none = {0};
 	const struct cm_survey_pool half = {.free_bytes = 100, .largest_free = 50};
 
-	(void)state;
 	assert_true(cm_hit_rate(0, 0) < 0);
 	assert_true(cm_hit_rate(-1, 5) < 0);
 	assert_true(cm_hit_rate(0, 5) == 0);
@@ -158,7 +155,9 @@ static void rates_of_nothing_are_told_apart_from_zero(void **state)
 	assert_true(cm_fragmentation(&half) == 0.5);
 }
 
-static void the_survey_sorts_blocks_by_device_and_pool(void **state)
+#define TEST(test) CM_TEST_WITH(test, setup, teardown)
+
+TEST(the_survey_sorts_blocks_by_device_and_pool)
 {
 	struct fixture *f = *state;
 	struct cm_survey *survey;
@@ -192,7 +191,7 @@ static void the_survey_sorts_blocks_by_device_and_pool(void **state)
 	cm_survey_destroy(survey);
 }
 
-static void the_survey_counts_shards_as_their_device(void **state)
+TEST(the_survey_counts_shards_as_their_device)
 {
 	struct fixture *f = *state;
 	struct cm_survey *survey;
@@ -232,7 +231,7 @@ static void sum_size(void *data, const struct cm_block *block)
 	*(uint64_t *)data += block->size;
 }
 
-static void blocks_are_walked_as_long_as_they_tile_the_segment(void **state)
+TEST(blocks_are_walked_as_long_as_they_tile_the_segment)
 {
 	struct fixture *f = *state;
 	struct cm_segment *segment = add_segment(f, 1, 0, 0);
@@ -261,19 +260,4 @@ static void blocks_are_walked_as_long_as_they_tile_the_segment(void **state)
 	assert_int_equal(cm_segment_walk(f->reader, segment, sum_size, &bytes), -EUCLEAN);
 	segment->first = UINT32_MAX;
 	assert_int_equal(cm_segment_walk(f->reader, segment, sum_size, &bytes), -EUCLEAN);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_parts_of_the_reserved_bytes_add_up),
-		cmocka_unit_test(managed_memory_is_not_counted_as_the_devices),
-		cmocka_unit_test(rates_of_nothing_are_told_apart_from_zero),
-		TEST(the_survey_sorts_blocks_by_device_and_pool),
-		TEST(the_survey_counts_shards_as_their_device),
-		TEST(blocks_are_walked_as_long_as_they_tile_the_segment),
-	};
-
-	return cmocka_run_group_tests_name("summary", tests, NULL, NULL);
 }

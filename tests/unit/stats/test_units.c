@@ -9,7 +9,7 @@
 #define MIB (1024 * KIB)
 #define GIB (1024 * MIB)
 
-static void bytes_have_one_decimal_and_the_unit_that_fits(void **state)
+CM_TEST(bytes_have_one_decimal_and_the_unit_that_fits)
 {
 	static const struct {
 		int64_t bytes;
@@ -32,12 +32,11 @@ static void bytes_have_one_decimal_and_the_unit_that_fits(void **state)
 	};
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		assert_string_equal(cm_bytes_format(cases[i].bytes).text, cases[i].text);
 }
 
-static void counts_are_set_apart_by_thousands(void **state)
+CM_TEST(counts_are_set_apart_by_thousands)
 {
 	static const struct {
 		int64_t count;
@@ -51,7 +50,6 @@ static void counts_are_set_apart_by_thousands(void **state)
 	};
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		assert_string_equal(cm_count_format(cases[i].count).text, cases[i].text);
 	assert_string_equal(cm_count_of(1, "block").text, "1 block");
@@ -60,11 +58,10 @@ static void counts_are_set_apart_by_thousands(void **state)
 			    "-9 223 372 036 854 775 808 allocations");
 }
 
-static void durations_read_as_a_clock(void **state)
+CM_TEST(durations_read_as_a_clock)
 {
 	const uint64_t s = 1000000000;
 
-	(void)state;
 	assert_string_equal(cm_duration_format(0).text, "00:00:00");
 	assert_string_equal(cm_duration_format(8047 * s + 1).text, "02:14:07");
 	assert_string_equal(cm_duration_format(86399 * s).text, "23:59:59");
@@ -72,7 +69,7 @@ static void durations_read_as_a_clock(void **state)
 	assert_string_equal(cm_duration_format(UINT64_MAX).text, "213503d 23:34");
 }
 
-static void decimals_are_read_whole_or_refused(void **state)
+CM_TEST(decimals_are_read_whole_or_refused)
 {
 	static const struct {
 		const char *text;
@@ -104,7 +101,6 @@ static void decimals_are_read_whole_or_refused(void **state)
 	uint64_t nano;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		nano = 77;
 		if (cm_decimal_parse(cases[i].text, cases[i].unit, &nano) != cases[i].result ||
@@ -113,7 +109,7 @@ static void decimals_are_read_whole_or_refused(void **state)
 	}
 }
 
-static void numbers_are_read_whole_or_refused(void **state)
+CM_TEST(numbers_are_read_whole_or_refused)
 {
 	static const struct {
 		const char *text;
@@ -137,24 +133,10 @@ static void numbers_are_read_whole_or_refused(void **state)
 	uint64_t number;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		number = 77;
 		if (cm_number_parse(cases[i].text, cases[i].max, &number) != cases[i].result ||
 		    number != (cases[i].result ? 77 : cases[i].number))
 			fail_msg("'%s' gave %llu", cases[i].text, (unsigned long long)number);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(bytes_have_one_decimal_and_the_unit_that_fits),
-		cmocka_unit_test(counts_are_set_apart_by_thousands),
-		cmocka_unit_test(durations_read_as_a_clock),
-		cmocka_unit_test(decimals_are_read_whole_or_refused),
-		cmocka_unit_test(numbers_are_read_whole_or_refused),
-	};
-
-	return cmocka_run_group_tests_name("units", tests, NULL, NULL);
 }

@@ -130,7 +130,9 @@ static uint64_t random_size(uint64_t *state)
 	return grains * CM_GRAIN;
 }
 
-static void the_fit_is_the_best_among_all_sizes(void **state)
+#define BENCH(test) CM_TEST_WITH(test, setup, teardown)
+
+BENCH(the_fit_is_the_best_among_all_sizes)
 {
 	struct bench *bench = *state;
 	uint64_t random = UINT64_C(0x1234567), size;
@@ -151,7 +153,7 @@ static void the_fit_is_the_best_among_all_sizes(void **state)
 }
 
 /* What an allocator does: the best fit is taken, and its remainder put back. */
-static void cutting_the_best_fit_keeps_the_fit_exact(void **state)
+BENCH(cutting_the_best_fit_keeps_the_fit_exact)
 {
 	struct bench *bench = *state;
 	uint64_t random = UINT64_C(0x7654321), size, rest;
@@ -176,7 +178,7 @@ static void cutting_the_best_fit_keeps_the_fit_exact(void **state)
 	}
 }
 
-static void equal_sizes_are_all_allocated(void **state)
+BENCH(equal_sizes_are_all_allocated)
 {
 	static const uint64_t sizes[] = {CM_GRAIN, (CM_BINS_EXACT - 1) * CM_GRAIN,
 					 CM_BINS_EXACT * CM_GRAIN, UINT64_C(1) << 33};
@@ -206,7 +208,7 @@ static uint64_t wide_size(uint32_t i, uint32_t n)
 	return (UINT64_C(1) << 30) + (i * 7919 % n) * 16 * CM_GRAIN;
 }
 
-static void of_equal_blocks_the_lowest_comes_first(void **state)
+BENCH(of_equal_blocks_the_lowest_comes_first)
 {
 	static const uint64_t addr[] = {3, 1, 2};
 	struct bench *bench = *state;
@@ -224,7 +226,7 @@ static void of_equal_blocks_the_lowest_comes_first(void **state)
 }
 
 /* Its row was not written when the one before it went. */
-static void who_has_become_the_first_leaves_the_others_in(void **state)
+BENCH(who_has_become_the_first_leaves_the_others_in)
 {
 	struct bench *bench = *state;
 	uint32_t i;
@@ -242,7 +244,7 @@ static void who_has_become_the_first_leaves_the_others_in(void **state)
 	assert_int_equal(cm_bins_find(&bench->bins, CM_GRAIN).index, 0);
 }
 
-static void a_few_sizes_of_a_wide_bin_come_off_in_order(void **state)
+BENCH(a_few_sizes_of_a_wide_bin_come_off_in_order)
 {
 	struct bench *bench = *state;
 	uint64_t last = 0;
@@ -259,7 +261,7 @@ static void a_few_sizes_of_a_wide_bin_come_off_in_order(void **state)
 }
 
 /* The one that fits lies deep in the list, and there is no other. */
-static void a_crowded_wide_bin_hides_nobody(void **state)
+BENCH(a_crowded_wide_bin_hides_nobody)
 {
 	struct bench *bench = *state;
 	uint64_t size;
@@ -279,7 +281,7 @@ static void a_crowded_wide_bin_hides_nobody(void **state)
 	assert_int_equal(bench->count, 0);
 }
 
-static void a_size_beyond_all_bins_fits_nowhere(void **state)
+BENCH(a_size_beyond_all_bins_fits_nowhere)
 {
 	struct bench *bench = *state;
 
@@ -288,21 +290,4 @@ static void a_size_beyond_all_bins_fits_nowhere(void **state)
 	assert_int_equal(cm_bins_find(&bench->bins, (CM_REQUEST_MAX >> 1) + 1).index, 0);
 	assert_int_equal(cm_bins_find(&bench->bins, CM_REQUEST_MAX).index, 0);
 	assert_int_equal(cm_bins_find(&bench->bins, CM_REQUEST_MAX * 2).index, 0);
-}
-
-int main(void)
-{
-#define BENCH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		BENCH(the_fit_is_the_best_among_all_sizes),
-		BENCH(cutting_the_best_fit_keeps_the_fit_exact),
-		BENCH(equal_sizes_are_all_allocated),
-		BENCH(of_equal_blocks_the_lowest_comes_first),
-		BENCH(who_has_become_the_first_leaves_the_others_in),
-		BENCH(a_few_sizes_of_a_wide_bin_come_off_in_order),
-		BENCH(a_crowded_wide_bin_hides_nobody),
-		BENCH(a_size_beyond_all_bins_fits_nowhere),
-	};
-
-	return cmocka_run_group_tests_name("bins", tests, NULL, NULL);
 }

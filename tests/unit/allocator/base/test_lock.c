@@ -45,26 +45,6 @@ static void *count(void *arg)
 	return NULL;
 }
 
-static void one_thread_at_a_time_and_errno_stays(void **state)
-{
-	uint64_t errnos[THREADS] = {0};
-	pthread_t thread[THREADS];
-	size_t i;
-
-	(void)state;
-	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
-	counter = overlaps = 0;
-	for (i = 0; i < THREADS; i++)
-		assert_int_equal(pthread_create(&thread[i], NULL, count, &errnos[i]), 0);
-	for (i = 0; i < THREADS; i++) {
-		assert_int_equal(pthread_join(thread[i], NULL), 0);
-		assert_int_equal(errnos[i], 0);
-	}
-	assert_int_equal(counter, THREADS * ROUNDS);
-	assert_int_equal(overlaps, 0);
-	assert_false(cm_lock_is_held(&lock));
-}
-
 static void take_often(uint32_t times)
 {
 	while (times--) {
@@ -105,6 +85,41 @@ static bool has_bias_owner(void)
 	return atomic_load(&lock.bias_owner) != 0;
 }
 
+/* The first one: nobody has asked the kernel. */
+CM_TEST(nobody_is_favoured_before_the_barrier_is_had)
+{
+	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
+	take_often(2 * CM_LOCK_STREAK);
+	assert_false(has_bias_owner());
+	errno = 4711;
+	cm_lock_agree();
+	assert_int_equal(errno, 4711);
+	take_often(CM_LOCK_STREAK - 1);
+	assert_false(has_bias_owner());
+	take_often(1);
+	if (!has_bias_owner())
+		cm_skip("no membarrier(2) here");
+}
+
+CM_TEST(one_thread_at_a_time_and_errno_stays)
+{
+	uint64_t errnos[THREADS] = {0};
+	pthread_t thread[THREADS];
+	size_t i;
+
+	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
+	counter = overlaps = 0;
+	for (i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, count, &errnos[i]), 0);
+	for (i = 0; i < THREADS; i++) {
+		assert_int_equal(pthread_join(thread[i], NULL), 0);
+		assert_int_equal(errnos[i], 0);
+	}
+	assert_int_equal(counter, THREADS * ROUNDS);
+	assert_int_equal(overlaps, 0);
+	assert_false(cm_lock_is_held(&lock));
+}
+
 static void *take_once(void *arg)
 {
 	(void)arg;
@@ -120,26 +135,8 @@ static void in_another_thread(void *(*function)(void *arg))
 	assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/* The first one: nobody has asked the kernel. */
-static void nobody_is_favoured_before_the_barrier_is_had(void **state)
+CM_TEST(who_takes_it_often_is_favoured_until_another_comes)
 {
-	(void)state;
-	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
-	take_often(2 * CM_LOCK_STREAK);
-	assert_false(has_bias_owner());
-	errno = 4711;
-	cm_lock_agree();
-	assert_int_equal(errno, 4711);
-	take_often(CM_LOCK_STREAK - 1);
-	assert_false(has_bias_owner());
-	take_often(1);
-	if (!has_bias_owner())
-		cm_skip("no membarrier(2) here");
-}
-
-static void who_takes_it_often_is_favoured_until_another_comes(void **state)
-{
-	(void)state;
 	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
 	counter = 0;
 	take_often(CM_LOCK_STREAK - 1);
@@ -171,9 +168,8 @@ static void *CM_UNCHECKED try_once(void *arg)
 	return NULL;
 }
 
-static void CM_UNCHECKED a_bias_owner_that_is_inside_has_it_alone(void **state)
+CM_UNCHECKED CM_TEST(a_bias_owner_that_is_inside_has_it_alone)
 {
-	(void)state;
 	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
 	take_often(CM_LOCK_STREAK + 1);
 	if (!has_bias_owner())
@@ -203,9 +199,8 @@ static void *CM_UNCHECKED borrow_once(void *arg)
 	return NULL;
 }
 
-static void who_lends_it_is_still_favoured(void **state)
+CM_TEST(who_lends_it_is_still_favoured)
 {
-	(void)state;
 	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
 	in_another_thread(borrow_once);
 	assert_true(was_had);
@@ -253,12 +248,11 @@ static void *take_in_bursts(void *arg)
 	return NULL;
 }
 
-static void favours_that_come_and_go_let_one_in_at_a_time(void **state)
+CM_TEST(favours_that_come_and_go_let_one_in_at_a_time)
 {
 	pthread_t thread[CROWD];
 	size_t i;
 
-	(void)state;
 	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
 	counter = overlaps = 0;
 	for (i = 0; i < CROWD; i++)
@@ -280,13 +274,12 @@ static void *ask_id(void *arg)
 	return NULL;
 }
 
-static void threads_that_are_refused_their_ids_have_others(void **state)
+CM_TEST(threads_that_are_refused_their_ids_have_others)
 {
 	pthread_t thread[2];
 	uint32_t id[2];
 	size_t i;
 
-	(void)state;
 	ids_are_refused = true;
 	for (i = 0; i < 2; i++)
 		assert_int_equal(pthread_create(&thread[i], NULL, ask_id, &id[i]), 0);
@@ -297,38 +290,17 @@ static void threads_that_are_refused_their_ids_have_others(void **state)
 	assert_true(id[0] > INT32_MAX && id[1] > INT32_MAX);
 }
 
-/* The last one: the process is without a barrier for good. */
-static void nobody_is_favoured_once_the_barrier_is_refused(void **state)
-{
-	(void)state;
-	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
-	take_often(CM_LOCK_STREAK + 1);
-	if (!has_bias_owner())
-		cm_skip("no membarrier(2) here");
-	barrier_is_refused = true;
-	refused = 0;
-	in_another_thread(take_once);
-	assert_int_equal(refused, 1);
-	assert_false(has_bias_owner());
-	take_often(2 * CM_LOCK_STREAK);
-	barrier_is_refused = false;
-	take_often(2 * CM_LOCK_STREAK);
-	assert_false(has_bias_owner());
-	assert_false(cm_lock_is_held(&lock));
-}
-
 /* Takes what it holds on purpose, which the analysis would refuse. */
 /* Enough for the kernel to let the other thread run on a machine with one processor. */
 #define LET_INS 20000000
 
 /* With and without the bias; the holder has it again afterwards. */
-static void CM_UNCHECKED another_is_let_in_by_a_holder_that_goes_on(void **state)
+CM_UNCHECKED CM_TEST(another_is_let_in_by_a_holder_that_goes_on)
 {
 	uint64_t before;
 	pthread_t thread;
 	int owner, i;
 
-	(void)state;
 	for (owner = 0; owner < 2; owner++) {
 		cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
 		counter = 0;
@@ -349,11 +321,10 @@ static void CM_UNCHECKED another_is_let_in_by_a_holder_that_goes_on(void **state
 }
 
 /* A thread whose bias another one has ended retires many blocks now and then. */
-static void CM_UNCHECKED who_lets_others_in_is_favoured_again(void **state)
+CM_UNCHECKED CM_TEST(who_lets_others_in_is_favoured_again)
 {
 	uint32_t i;
 
-	(void)state;
 	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
 	take_often(CM_LOCK_STREAK + 1);
 	if (!has_bias_owner())
@@ -372,13 +343,12 @@ static void CM_UNCHECKED who_lets_others_in_is_favoured_again(void **state)
 #define NAPS 500
 
 /* A thread that no longer spins finds the lock free when it wakes up. */
-static void CM_UNCHECKED one_that_sleeps_for_it_is_let_in(void **state)
+CM_UNCHECKED CM_TEST(one_that_sleeps_for_it_is_let_in)
 {
 	pthread_t thread;
 	uint64_t before;
 	int i;
 
-	(void)state;
 	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
 	cm_lock_acquire(&lock);
 	before = counter;
@@ -411,12 +381,11 @@ static void *wait_once(void *arg)
 }
 
 /* Its holder is not on a processor. */
-static void CM_UNCHECKED a_lock_that_stands_still_is_soon_slept_for(void **state)
+CM_UNCHECKED CM_TEST(a_lock_that_stands_still_is_soon_slept_for)
 {
 	uint32_t pauses = 0;
 	pthread_t thread;
 
-	(void)state;
 	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
 	cm_lock_acquire(&lock);
 	assert_int_equal(pthread_create(&thread, NULL, wait_once, &pauses), 0);
@@ -427,9 +396,8 @@ static void CM_UNCHECKED a_lock_that_stands_still_is_soon_slept_for(void **state
 	assert_in_range(pauses, 1, STILL_PAUSES);
 }
 
-static void CM_UNCHECKED a_held_lock_is_not_had_by_trying(void **state)
+CM_UNCHECKED CM_TEST(a_held_lock_is_not_had_by_trying)
 {
-	(void)state;
 	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
 	assert_true(cm_lock_try(&lock));
 	assert_true(cm_lock_is_held(&lock));
@@ -504,7 +472,7 @@ static int end_of_child(const struct pair *pair, char *text, size_t bytes)
 	return status;
 }
 
-static void a_lock_that_is_taken_against_the_order_ends_the_process(void **state)
+CM_TEST(a_lock_that_is_taken_against_the_order_ends_the_process)
 {
 	static const struct pair pairs[] = {
 		{{CM_LOCK_EVENT, 0}, {CM_LOCK_DEVICE, 0}, false, false, NULL},
@@ -537,7 +505,6 @@ static void a_lock_that_is_taken_against_the_order_ends_the_process(void **state
 	size_t i;
 	int status;
 
-	(void)state;
 	if (!ORDER_IS_CHECKED)
 		cm_skip("built without assert()");
 	for (i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
@@ -551,24 +518,21 @@ static void a_lock_that_is_taken_against_the_order_ends_the_process(void **state
 	}
 }
 
-int main(void)
+/* The last one: the process is without a barrier for good. */
+CM_TEST(nobody_is_favoured_once_the_barrier_is_refused)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nobody_is_favoured_before_the_barrier_is_had),
-		cmocka_unit_test(one_thread_at_a_time_and_errno_stays),
-		cmocka_unit_test(another_is_let_in_by_a_holder_that_goes_on),
-		cmocka_unit_test(who_lets_others_in_is_favoured_again),
-		cmocka_unit_test(one_that_sleeps_for_it_is_let_in),
-		cmocka_unit_test(a_lock_that_stands_still_is_soon_slept_for),
-		cmocka_unit_test(a_held_lock_is_not_had_by_trying),
-		cmocka_unit_test(who_takes_it_often_is_favoured_until_another_comes),
-		cmocka_unit_test(a_bias_owner_that_is_inside_has_it_alone),
-		cmocka_unit_test(who_lends_it_is_still_favoured),
-		cmocka_unit_test(favours_that_come_and_go_let_one_in_at_a_time),
-		cmocka_unit_test(a_lock_that_is_taken_against_the_order_ends_the_process),
-		cmocka_unit_test(threads_that_are_refused_their_ids_have_others),
-		cmocka_unit_test(nobody_is_favoured_once_the_barrier_is_refused),
-	};
-
-	return cmocka_run_group_tests_name("lock", tests, NULL, NULL);
+	cm_lock_init(&lock, CM_LOCK_DEVICE, 0);
+	take_often(CM_LOCK_STREAK + 1);
+	if (!has_bias_owner())
+		cm_skip("no membarrier(2) here");
+	barrier_is_refused = true;
+	refused = 0;
+	in_another_thread(take_once);
+	assert_int_equal(refused, 1);
+	assert_false(has_bias_owner());
+	take_often(2 * CM_LOCK_STREAK);
+	barrier_is_refused = false;
+	take_often(2 * CM_LOCK_STREAK);
+	assert_false(has_bias_owner());
+	assert_false(cm_lock_is_held(&lock));
 }

@@ -64,7 +64,9 @@ static void use(struct cm_page_map *map, uint32_t index, uint64_t addr)
 	cm_page_map_enter(map, addr, index);
 }
 
-static void an_unknown_address_is_nobodys(void **state)
+#define MAP(test) CM_TEST_WITH(test, setup, teardown)
+
+MAP(an_unknown_address_is_nobodys)
 {
 	struct cm_page_map *map = *state;
 
@@ -75,7 +77,7 @@ static void an_unknown_address_is_nobodys(void **state)
 	assert_int_equal(cm_page_map_get(map, UINT64_MAX), CM_PAGE_NONE);
 }
 
-static void every_page_of_a_range_names_its_device(void **state)
+MAP(every_page_of_a_range_names_its_device)
 {
 	struct cm_page_map *map = *state;
 	uint64_t addr;
@@ -88,7 +90,7 @@ static void every_page_of_a_range_names_its_device(void **state)
 	assert_int_equal(cm_page_map_get(map, BASE + 4 * MIB), CM_PAGE_NONE);
 }
 
-static void a_page_belongs_to_one_device_at_a_time(void **state)
+MAP(a_page_belongs_to_one_device_at_a_time)
 {
 	struct cm_page_map *map = *state;
 
@@ -113,7 +115,7 @@ static void a_page_belongs_to_one_device_at_a_time(void **state)
 	assert_int_equal(cm_page_map_find(map, 63, BASE + 512), 0);
 }
 
-static void a_segment_moves_with_its_pages_and_blocks(void **state)
+MAP(a_segment_moves_with_its_pages_and_blocks)
 {
 	struct cm_page_map *map = *state;
 	uint64_t addr;
@@ -144,7 +146,7 @@ static void a_segment_moves_with_its_pages_and_blocks(void **state)
 }
 
 /* A page of which another segment has a part: nothing moves, whichever page it is. */
-static void a_segment_that_shares_a_page_stays(void **state)
+MAP(a_segment_that_shares_a_page_stays)
 {
 	struct cm_page_map *map = *state;
 	uint64_t addr;
@@ -163,7 +165,7 @@ static void a_segment_that_shares_a_page_stays(void **state)
 }
 
 /* Where it is not known any more which device had the address, all are asked. */
-static void a_mixed_page_stays_mixed(void **state)
+MAP(a_mixed_page_stays_mixed)
 {
 	struct cm_page_map *map = *state;
 
@@ -175,7 +177,7 @@ static void a_mixed_page_stays_mixed(void **state)
 	assert_int_equal(cm_page_map_owner(map, BASE), 3);
 }
 
-static void only_a_block_in_use_is_found_and_by_its_start_alone(void **state)
+MAP(only_a_block_in_use_is_found_and_by_its_start_alone)
 {
 	struct cm_page_map *map = *state;
 
@@ -200,7 +202,7 @@ static void only_a_block_in_use_is_found_and_by_its_start_alone(void **state)
 }
 
 /* A block is entered at its first use alone. */
-static void a_block_that_is_free_meanwhile_stays_known(void **state)
+MAP(a_block_that_is_free_meanwhile_stays_known)
 {
 	struct cm_page_map *map = *state;
 
@@ -217,7 +219,7 @@ static void a_block_that_is_free_meanwhile_stays_known(void **state)
 	assert_int_equal(cm_page_map_find(map, 0, BASE + 512), 1);
 }
 
-static void large_blocks_are_found_also_once_small_ones_share_their_page(void **state)
+MAP(large_blocks_are_found_also_once_small_ones_share_their_page)
 {
 	struct cm_page_map *map = *state;
 	const uint64_t first = BASE + 512, second = first + MIB + 512;
@@ -239,7 +241,7 @@ static void large_blocks_are_found_also_once_small_ones_share_their_page(void **
 }
 
 /* Segments at addresses that are always new: no more memory than for those that are there. */
-static void cells_go_with_their_segments(void **state)
+MAP(cells_go_with_their_segments)
 {
 	struct cm_page_map *map = *state;
 	size_t before;
@@ -256,7 +258,7 @@ static void cells_go_with_their_segments(void **state)
 	}
 }
 
-static void a_range_that_lacks_memory_leaves_nothing(void **state)
+MAP(a_range_that_lacks_memory_leaves_nothing)
 {
 	struct cm_page_map *map = *state;
 	size_t before;
@@ -275,7 +277,7 @@ static void a_range_that_lacks_memory_leaves_nothing(void **state)
 }
 
 /* Against an array: blocks of any size come and go in segments of both kinds. */
-static void random_blocks_are_found(void **state)
+MAP(random_blocks_are_found)
 {
 	enum { SLOTS = 16 * 4096 };
 	static uint32_t
@@ -306,7 +308,7 @@ static void random_blocks_are_found(void **state)
 	}
 }
 
-static void an_address_beyond_57_bits_is_refused(void **state)
+MAP(an_address_beyond_57_bits_is_refused)
 {
 	struct cm_page_map *map = *state;
 
@@ -314,26 +316,4 @@ static void an_address_beyond_57_bits_is_refused(void **state)
 	assert_int_equal(cm_page_map_get(map, END - 1), 1);
 	assert_int_equal(cm_page_map_add(map, END - 2 * MIB, 2 * MIB + 1, 0, false), -ERANGE);
 	assert_int_equal(cm_page_map_add(map, UINT64_MAX - 100, 512, 0, false), -ERANGE);
-}
-
-int main(void)
-{
-#define MAP(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		MAP(an_unknown_address_is_nobodys),
-		MAP(every_page_of_a_range_names_its_device),
-		MAP(a_page_belongs_to_one_device_at_a_time),
-		MAP(a_segment_moves_with_its_pages_and_blocks),
-		MAP(a_segment_that_shares_a_page_stays),
-		MAP(a_mixed_page_stays_mixed),
-		MAP(only_a_block_in_use_is_found_and_by_its_start_alone),
-		MAP(a_block_that_is_free_meanwhile_stays_known),
-		MAP(large_blocks_are_found_also_once_small_ones_share_their_page),
-		MAP(cells_go_with_their_segments),
-		MAP(a_range_that_lacks_memory_leaves_nothing),
-		MAP(random_blocks_are_found),
-		MAP(an_address_beyond_57_bits_is_refused),
-	};
-
-	return cmocka_run_group_tests_name("page_map", tests, NULL, NULL);
 }

@@ -46,11 +46,10 @@ static void add(struct cm_ptr_map *map, uint64_t addr, uint32_t index)
 	cm_ptr_map_add(map, addr, index);
 }
 
-static void an_empty_map_knows_nothing(void **state)
+CM_TEST(an_empty_map_knows_nothing)
 {
 	struct cm_ptr_map map = {0};
 
-	(void)state;
 	assert_int_equal(cm_ptr_map_find(&map, addr_of(1)), 0);
 	assert_int_equal(cm_ptr_map_remove(&map, addr_of(1)), 0);
 	add(&map, addr_of(1), 7);
@@ -60,13 +59,12 @@ static void an_empty_map_knows_nothing(void **state)
 	cm_ptr_map_fini(&map);
 }
 
-static void what_is_added_is_found_until_it_is_removed(void **state)
+CM_TEST(what_is_added_is_found_until_it_is_removed)
 {
 	struct cm_ptr_map map = {0};
 	uint32_t *model = calloc(ADDRESSES, sizeof(*model)), i, at, count = 0;
 	uint64_t random = 1;
 
-	(void)state;
 	if (!model) {
 		fail();
 		return;
@@ -152,14 +150,13 @@ static void assert_is(const struct cm_ptr_map *map, const uint64_t *addr, const 
 
 /* Addresses that are beyond the end of the table, and so at its beginning, some of which go while
  * the others move. */
-static void what_moves_is_found_all_the_while(void **state)
+CM_TEST(what_moves_is_found_all_the_while)
 {
 	enum { CROWDED = 300, ALL = 1600 };
 	struct cm_ptr_map map = {0};
 	uint64_t addr[ALL];
 	uint32_t model[ALL] = {0}, i, steps = 0;
 
-	(void)state;
 	add(&map, addr_of(UINT32_MAX), 1);
 	for (i = 0; i < ALL; i++)
 		addr[i] = i < CROWDED ? crowded(map.mask, i) : addr_of(UINT32_MAX / 2 + i);
@@ -187,12 +184,11 @@ static void what_moves_is_found_all_the_while(void **state)
 	cm_ptr_map_fini(&map);
 }
 
-static void a_map_goes_while_it_moves(void **state)
+CM_TEST(a_map_goes_while_it_moves)
 {
 	struct cm_ptr_map map = {0};
 	uint32_t i = 0, pieces;
 
-	(void)state;
 	/* Tables of less than a piece, and of several of which one is unmapped. */
 	for (pieces = 1; pieces < 4; pieces++) {
 		do {
@@ -210,12 +206,11 @@ static void a_map_goes_while_it_moves(void **state)
 	}
 }
 
-static void a_map_that_cannot_grow_stays_as_it_was(void **state)
+CM_TEST(a_map_that_cannot_grow_stays_as_it_was)
 {
 	struct cm_ptr_map map = {0};
 	uint32_t i, n = 0;
 
-	(void)state;
 	no_memory = true;
 	assert_int_equal(cm_ptr_map_reserve(&map), -ENOMEM);
 	no_memory = false;
@@ -233,17 +228,4 @@ static void a_map_that_cannot_grow_stays_as_it_was(void **state)
 	add(&map, addr_of(n), n + 1);
 	assert_int_equal(cm_ptr_map_find(&map, addr_of(n)), n + 1);
 	cm_ptr_map_fini(&map);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_empty_map_knows_nothing),
-		cmocka_unit_test(what_is_added_is_found_until_it_is_removed),
-		cmocka_unit_test(what_moves_is_found_all_the_while),
-		cmocka_unit_test(a_map_goes_while_it_moves),
-		cmocka_unit_test(a_map_that_cannot_grow_stays_as_it_was),
-	};
-
-	return cmocka_run_group_tests_name("ptr_map", tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@ static struct cm_policy policy_with(uint32_t divisions)
 	return policy;
 }
 
-static void a_size_is_rounded_to_512_or_to_a_division_of_its_power_of_two(void **state)
+CM_TEST(a_size_is_rounded_to_512_or_to_a_division_of_its_power_of_two)
 {
 	static const struct {
 		uint64_t bytes;
@@ -54,7 +54,6 @@ static void a_size_is_rounded_to_512_or_to_a_division_of_its_power_of_two(void *
 	};
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct cm_policy policy = policy_with(cases[i].divisions);
 		uint64_t size = cm_size_round(&policy, cases[i].bytes);
@@ -66,11 +65,10 @@ static void a_size_is_rounded_to_512_or_to_a_division_of_its_power_of_two(void *
 	}
 }
 
-static void each_power_of_two_from_1_mib_has_divisions_of_its_own(void **state)
+CM_TEST(each_power_of_two_from_1_mib_has_divisions_of_its_own)
 {
 	struct cm_policy policy = policy_with(0);
 
-	(void)state;
 	policy.roundup_power2_divisions[0] = 2;   /* below 2 MiB */
 	policy.roundup_power2_divisions[3] = 4;   /* 8 to 16 MiB */
 	policy.roundup_power2_divisions[15] = 16; /* from 32 GiB */
@@ -83,12 +81,11 @@ static void each_power_of_two_from_1_mib_has_divisions_of_its_own(void **state)
 	assert_int_equal(cm_size_round(&policy, 64 * GIB + 1), 68 * GIB);
 }
 
-static void a_rounded_size_is_a_multiple_of_512_and_never_less(void **state)
+CM_TEST(a_rounded_size_is_a_multiple_of_512_and_never_less)
 {
 	uint64_t bytes, size;
 	uint32_t divisions;
 
-	(void)state;
 	for (divisions = 1; divisions <= 64; divisions *= 2) {
 		struct cm_policy policy = policy_with(divisions);
 
@@ -101,7 +98,7 @@ static void a_rounded_size_is_a_multiple_of_512_and_never_less(void **state)
 	}
 }
 
-static void a_miss_asks_for_2_mib_20_mib_or_what_it_needs(void **state)
+CM_TEST(a_miss_asks_for_2_mib_20_mib_or_what_it_needs)
 {
 	static const struct {
 		uint64_t size;
@@ -126,7 +123,6 @@ static void a_miss_asks_for_2_mib_20_mib_or_what_it_needs(void **state)
 	};
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct cm_policy policy = policy_with(0);
 
@@ -140,15 +136,14 @@ static void a_miss_asks_for_2_mib_20_mib_or_what_it_needs(void **state)
 	}
 }
 
-static void one_mib_is_the_largest_of_the_small_pool(void **state)
+CM_TEST(one_mib_is_the_largest_of_the_small_pool)
 {
-	(void)state;
 	assert_int_equal(cm_size_pool(512), CM_POOL_SMALL);
 	assert_int_equal(cm_size_pool(MIB), CM_POOL_SMALL);
 	assert_int_equal(cm_size_pool(MIB + 512), CM_POOL_LARGE);
 }
 
-static void size_classes_rise_four_to_a_power_of_two(void **state)
+CM_TEST(size_classes_rise_four_to_a_power_of_two)
 {
 	static const struct {
 		uint64_t size;
@@ -170,7 +165,6 @@ static void size_classes_rise_four_to_a_power_of_two(void **state)
 	uint64_t size;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		if (cm_size_class(cases[i].size) != cases[i].class)
 			fail_msg("%llu bytes are of class %u, not %u",
@@ -181,18 +175,4 @@ static void size_classes_rise_four_to_a_power_of_two(void **state)
 		assert_true(class >= last && class < CM_SIZE_CLASSES);
 		last = class;
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_size_is_rounded_to_512_or_to_a_division_of_its_power_of_two),
-		cmocka_unit_test(each_power_of_two_from_1_mib_has_divisions_of_its_own),
-		cmocka_unit_test(a_rounded_size_is_a_multiple_of_512_and_never_less),
-		cmocka_unit_test(a_miss_asks_for_2_mib_20_mib_or_what_it_needs),
-		cmocka_unit_test(one_mib_is_the_largest_of_the_small_pool),
-		cmocka_unit_test(size_classes_rise_four_to_a_power_of_two),
-	};
-
-	return cmocka_run_group_tests_name("size_class", tests, NULL, NULL);
 }

@@ -18,8 +18,6 @@ static int setup(void **state)
 	return 0;
 }
 
-#define card_case(test) cmocka_unit_test_setup_teardown(test, setup, fixture_teardown)
-
 /* Takes a block, and frees it: it is all of its segment. */
 static void use(struct fixture *f, uint64_t bytes)
 {
@@ -33,13 +31,12 @@ static uint64_t segment_calls(const struct fixture *f)
 }
 
 /* Also behind a segment that is wholly free, which comes first. */
-static void all_small_blocks_merge_when_a_card_fills_up(void **state)
+CM_TEST(all_small_blocks_merge_when_a_card_fills_up)
 {
 	struct fixture *f = open_card(20 * MIB);
 	uint64_t addr[8];
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < 8; i++)
 		addr[i] = case_get(f, 512 * KIB);
 	for (i = 6; i > 0; i--) {
@@ -72,13 +69,12 @@ static void leave_many_apart(struct fixture *f)
 }
 
 /* The request that fills the card does not wait for all of them. */
-static void more_small_blocks_than_a_moment_allows_merge_when_nothing_fits(void **state)
+CM_TEST(more_small_blocks_than_a_moment_allows_merge_when_nothing_fits)
 {
 	struct fixture *f = open_card(30 * MIB);
 	uint64_t calls;
 	uint32_t i;
 
-	(void)state;
 	leave_many_apart(f);
 	(void)case_get(f, 10 * MIB);
 	assert_false(f->heap->merges_late);
@@ -91,13 +87,12 @@ static void more_small_blocks_than_a_moment_allows_merge_when_nothing_fits(void 
 }
 
 /* Half of a card of 20 MiB is in use at the end. */
-static void small_blocks_merge_at_once_where_a_card_fills_up(void **state)
+CM_TEST(small_blocks_merge_at_once_where_a_card_fills_up)
 {
 	struct fixture *f = open_card(20 * MIB);
 	uint64_t addr[4];
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < 4; i++)
 		addr[i] = case_get(f, 512 * (i + 1));
 	for (i = 0; i < 2; i++) {
@@ -114,7 +109,7 @@ static void small_blocks_merge_at_once_where_a_card_fills_up(void **state)
 	case_close(f);
 }
 
-static void an_idle_segment_is_not_cut_for_a_small_part_of_it(void **state)
+CM_TEST(an_idle_segment_is_not_cut_for_a_small_part_of_it)
 {
 	static const struct {
 		uint64_t card, full, idle, bytes, reserved, exchanged, then, after;
@@ -134,7 +129,6 @@ static void an_idle_segment_is_not_cut_for_a_small_part_of_it(void **state)
 	struct fixture *f;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		f = open_card(cases[i].card * MIB);
 		(void)case_get(f, cases[i].full * MIB);
@@ -156,7 +150,7 @@ static void use_small(struct fixture *f, uint32_t times)
 		case_put(f, case_get(f, 512));
 }
 
-static void an_idle_segment_stays_whole_while_blocks_grow(void **state)
+CM_TEST(an_idle_segment_stays_whole_while_blocks_grow)
 {
 	static const struct {
 		uint64_t card, idle, large;
@@ -177,7 +171,6 @@ static void an_idle_segment_stays_whole_while_blocks_grow(void **state)
 	uint64_t idle;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		f = open_card(cases[i].card * MIB);
 		idle = case_get(f, cases[i].idle * MIB);
@@ -193,7 +186,9 @@ static void an_idle_segment_stays_whole_while_blocks_grow(void **state)
 	}
 }
 
-static void what_fits_its_segment_is_served_from_it(void **state)
+#define card_case(test) CM_TEST_WITH(test, setup, fixture_teardown)
+
+card_case(what_fits_its_segment_is_served_from_it)
 {
 	struct fixture *f = *state;
 	uint64_t calls;
@@ -205,7 +200,7 @@ static void what_fits_its_segment_is_served_from_it(void **state)
 	assert_int_equal(segment_calls(f), calls);
 }
 
-static void a_piece_beside_one_in_use_is_cut(void **state)
+card_case(a_piece_beside_one_in_use_is_cut)
 {
 	struct fixture *f = *state;
 	uint64_t keep, calls;
@@ -221,7 +216,7 @@ static void a_piece_beside_one_in_use_is_cut(void **state)
 	case_put(f, keep);
 }
 
-static void segments_for_several_blocks_are_made_to_measure(void **state)
+CM_TEST(segments_for_several_blocks_are_made_to_measure)
 {
 	static const struct {
 		uint64_t bytes, segment;
@@ -241,7 +236,6 @@ static void segments_for_several_blocks_are_made_to_measure(void **state)
 	struct fixture *f;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		f = open_card(CARD);
 		(void)case_get(f, cases[i].bytes);
@@ -251,11 +245,10 @@ static void segments_for_several_blocks_are_made_to_measure(void **state)
 	}
 }
 
-static void a_256th_of_the_room_may_be_pinned_before(void **state)
+CM_TEST(a_256th_of_the_room_may_be_pinned_before)
 {
 	struct fixture *f = open_card((256 * 13 + 7) * MIB);
 
-	(void)state;
 	(void)case_get(f, 7 * MIB);
 	assert_int_equal(case_reserved(f), 20 * MIB);
 	(void)case_get(f, 8 * MIB);
@@ -269,7 +262,7 @@ static void a_256th_of_the_room_may_be_pinned_before(void **state)
 	case_close(f);
 }
 
-static void what_is_too_small_goes_before_the_driver_refuses(void **state)
+card_case(what_is_too_small_goes_before_the_driver_refuses)
 {
 	struct fixture *f = *state;
 
@@ -284,7 +277,7 @@ static void what_is_too_small_goes_before_the_driver_refuses(void **state)
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_alloc_retries), 0);
 }
 
-static void a_device_that_is_busy_is_not_waited_for_twice(void **state)
+card_case(a_device_that_is_busy_is_not_waited_for_twice)
 {
 	struct fixture *f = *state;
 	uint64_t keep = case_get(f, 162 * MIB), idle = case_get(f, 18 * MIB), work, before, calls;
@@ -321,7 +314,7 @@ static uint64_t calls_of_rounds(struct fixture *f, int rounds)
 	return segment_calls(f) - calls;
 }
 
-static void a_program_that_repeats_itself_comes_to_an_end_of_it(void **state)
+CM_TEST(a_program_that_repeats_itself_comes_to_an_end_of_it)
 {
 	static const struct {
 		uint64_t card;
@@ -336,7 +329,6 @@ static void a_program_that_repeats_itself_comes_to_an_end_of_it(void **state)
 	uint64_t calls;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		f = open_card(cases[i].card * MIB);
 		(void)case_get(f, 100 * MIB);
@@ -347,12 +339,11 @@ static void a_program_that_repeats_itself_comes_to_an_end_of_it(void **state)
 	}
 }
 
-static void a_card_that_others_fill_is_known_by_what_it_refused(void **state)
+CM_TEST(a_card_that_others_fill_is_known_by_what_it_refused)
 {
 	struct fixture *f = open_card(2048 * MIB);
 	uint64_t addr;
 
-	(void)state;
 	f->driver.limit_bytes = CARD;
 	(void)case_get(f, 120 * MIB);
 	assert_int_not_equal(fixture_alloc(f, f->heap, 100 * MIB, &addr), 0);
@@ -368,12 +359,11 @@ static void a_card_that_others_fill_is_known_by_what_it_refused(void **state)
 	case_close(f);
 }
 
-static void it_is_done_where_blocks_may_be_cut_and_the_policy_wants_it(void **state)
+CM_TEST(it_is_done_where_blocks_may_be_cut_and_the_policy_wants_it)
 {
 	struct fixture *f;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < CASE_UNEXCHANGED; i++) {
 		f = case_open_unexchanged(i, CARD);
 		(void)case_get(f, 120 * MIB);
@@ -383,26 +373,4 @@ static void it_is_done_where_blocks_may_be_cut_and_the_policy_wants_it(void **st
 		assert_int_equal(case_reserved(f), (i == 1 ? 130 : 180) * MIB);
 		case_close(f);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(small_blocks_merge_at_once_where_a_card_fills_up),
-		cmocka_unit_test(all_small_blocks_merge_when_a_card_fills_up),
-		cmocka_unit_test(more_small_blocks_than_a_moment_allows_merge_when_nothing_fits),
-		cmocka_unit_test(an_idle_segment_is_not_cut_for_a_small_part_of_it),
-		cmocka_unit_test(an_idle_segment_stays_whole_while_blocks_grow),
-		card_case(what_fits_its_segment_is_served_from_it),
-		card_case(a_piece_beside_one_in_use_is_cut),
-		cmocka_unit_test(segments_for_several_blocks_are_made_to_measure),
-		cmocka_unit_test(a_256th_of_the_room_may_be_pinned_before),
-		card_case(what_is_too_small_goes_before_the_driver_refuses),
-		card_case(a_device_that_is_busy_is_not_waited_for_twice),
-		cmocka_unit_test(a_program_that_repeats_itself_comes_to_an_end_of_it),
-		cmocka_unit_test(a_card_that_others_fill_is_known_by_what_it_refused),
-		cmocka_unit_test(it_is_done_where_blocks_may_be_cut_and_the_policy_wants_it),
-	};
-
-	return cmocka_run_group_tests_name("fragmentation", tests, NULL, NULL);
 }

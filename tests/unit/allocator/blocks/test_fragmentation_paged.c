@@ -39,7 +39,7 @@ static uint64_t reserved(struct fixture *f)
 	return (uint64_t)fixture_stat(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES).current;
 }
 
-static void what_a_request_lies_on_is_counted_in_whole_pages(void **state)
+CM_TEST(what_a_request_lies_on_is_counted_in_whole_pages)
 {
 	static const struct {
 		uint64_t from, bytes, size, pages;
@@ -53,7 +53,6 @@ static void what_a_request_lies_on_is_counted_in_whole_pages(void **state)
 	uint64_t pages;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		pages = cm_paged_touched(64 * MIB + cases[i].from, cases[i].bytes, cases[i].size);
 		if (pages != cases[i].pages)
@@ -61,12 +60,11 @@ static void what_a_request_lies_on_is_counted_in_whole_pages(void **state)
 	}
 }
 
-static void a_block_on_fewer_whole_pages_is_taken_before_a_tighter_one(void **state)
+CM_TEST(a_block_on_fewer_whole_pages_is_taken_before_a_tighter_one)
 {
 	static const uint64_t cards[] = {CARD, 2 * CARD};
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < 2; i++) {
 		struct fixture *f = open_card(cards[i], true);
 		uint64_t base = case_get(f, 100 * MIB), hole = case_get(f, 6 * MIB), loose;
@@ -85,12 +83,11 @@ static void a_block_on_fewer_whole_pages_is_taken_before_a_tighter_one(void **st
 	}
 }
 
-static void a_page_is_moved_to_where_one_is_shared(void **state)
+CM_TEST(a_page_is_moved_to_where_one_is_shared)
 {
 	struct fixture *f = open_card(142 * MIB, true);
 	uint64_t base = lay_out(f, 35);
 
-	(void)state;
 	/* The last page of 71 is half in use, and stands for one of the two. */
 	assert_int_equal(case_get(f, 3 * MIB), base + 141 * MIB);
 	assert_int_equal(f->driver.called[FAKE_PAGE_UNMAP], 1);
@@ -102,12 +99,11 @@ static void a_page_is_moved_to_where_one_is_shared(void **state)
 	case_close(f);
 }
 
-static void a_block_is_used_where_no_place_is_better(void **state)
+CM_TEST(a_block_is_used_where_no_place_is_better)
 {
 	struct fixture *f = open_card(CARD, true);
 	uint64_t base = lay_out(f, 36);
 
-	(void)state;
 	assert_int_equal(case_get(f, 3 * MIB), base + 100 * MIB);
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_cache_hits), 1);
 	assert_int_equal(f->driver.called[FAKE_PAGE_CREATE], 17);
@@ -115,22 +111,20 @@ static void a_block_is_used_where_no_place_is_better(void **state)
 	case_close(f);
 }
 
-static void a_block_is_used_where_the_policy_wants_it_so(void **state)
+CM_TEST(a_block_is_used_where_the_policy_wants_it_so)
 {
 	struct fixture *f = open_card(CARD, false);
 	uint64_t base = lay_out(f, 35);
 
-	(void)state;
 	assert_int_equal(case_get(f, 3 * MIB), base + 100 * MIB);
 	case_close(f);
 }
 
-static void no_page_is_made_for_what_was_spared(void **state)
+CM_TEST(no_page_is_made_for_what_was_spared)
 {
 	struct fixture *f = open_card(CARD, true);
 	uint64_t base = case_get(f, 100 * MIB), hole = case_get(f, 6 * MIB), work;
 
-	(void)state;
 	(void)case_get(f, 35 * MIB);
 	work = fixture_launch(f, f->ctx, 1, hole, 6 * MIB, FAKE_FOREVER);
 	case_put(f, hole);
@@ -156,13 +150,12 @@ static void step(struct fixture *f)
 	use(f, 6 * MIB);
 }
 
-static void a_program_that_repeats_itself_comes_to_an_end_of_it(void **state)
+CM_TEST(a_program_that_repeats_itself_comes_to_an_end_of_it)
 {
 	struct fixture *f = open_card(CARD, true);
 	uint64_t first = 0, moved = 0;
 	int i;
 
-	(void)state;
 	(void)lay_out(f, 35);
 	for (i = 0; i < 300; i++) {
 		if (i == 10)
@@ -182,13 +175,12 @@ static void a_program_that_repeats_itself_comes_to_an_end_of_it(void **state)
 	case_close(f);
 }
 
-static void it_goes_on_where_hardly_any_room_is_left(void **state)
+CM_TEST(it_goes_on_where_hardly_any_room_is_left)
 {
 	struct fixture *f = open_card(146 * MIB, true);
 	uint64_t moved;
 	int i;
 
-	(void)state;
 	(void)lay_out(f, 35);
 	for (i = 0; i < 300; i++)
 		step(f);
@@ -198,12 +190,11 @@ static void it_goes_on_where_hardly_any_room_is_left(void **state)
 	case_close(f);
 }
 
-static void a_card_that_others_fill_is_known_by_what_it_refused(void **state)
+CM_TEST(a_card_that_others_fill_is_known_by_what_it_refused)
 {
 	struct fixture *f = open_card(2048 * MIB, true);
 	uint64_t base = case_get(f, 100 * MIB), hole = case_get(f, 6 * MIB);
 
-	(void)state;
 	(void)case_get(f, 35 * MIB);
 	f->driver.limit_bytes = 152 * MIB;
 	(void)fixture_launch(f, f->ctx, 1, hole, 6 * MIB, 10 * MS);
@@ -216,12 +207,11 @@ static void a_card_that_others_fill_is_known_by_what_it_refused(void **state)
 }
 
 /* Nor is a better place looked for again and again where there is none. */
-static void a_futile_search_comes_to_an_end(void **state)
+CM_TEST(a_futile_search_comes_to_an_end)
 {
 	struct fixture *f = open_card(CARD, true);
 	uint32_t futile = 0, i;
 
-	(void)state;
 	(void)lay_out(f, 36);
 	use(f, 3 * MIB);
 	assert_int_equal(f->heap->futile_searches, 1);
@@ -232,22 +222,4 @@ static void a_futile_search_comes_to_an_end(void **state)
 	}
 	assert_int_equal(f->heap->futile_searches, futile);
 	case_close(f);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_a_request_lies_on_is_counted_in_whole_pages),
-		cmocka_unit_test(a_block_on_fewer_whole_pages_is_taken_before_a_tighter_one),
-		cmocka_unit_test(a_page_is_moved_to_where_one_is_shared),
-		cmocka_unit_test(a_block_is_used_where_no_place_is_better),
-		cmocka_unit_test(a_block_is_used_where_the_policy_wants_it_so),
-		cmocka_unit_test(no_page_is_made_for_what_was_spared),
-		cmocka_unit_test(a_program_that_repeats_itself_comes_to_an_end_of_it),
-		cmocka_unit_test(it_goes_on_where_hardly_any_room_is_left),
-		cmocka_unit_test(a_card_that_others_fill_is_known_by_what_it_refused),
-		cmocka_unit_test(a_futile_search_comes_to_an_end),
-	};
-
-	return cmocka_run_group_tests_name("fragmentation_paged", tests, NULL, NULL);
 }

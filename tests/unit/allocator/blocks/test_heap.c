@@ -12,7 +12,7 @@
 #define SMALL CM_POOL_SMALL
 #define LARGE CM_POOL_LARGE
 
-static void a_miss_gets_a_segment_and_splits_it(void **state)
+fixture_case(a_miss_gets_a_segment_and_splits_it)
 {
 	struct fixture *f = *state;
 	uint64_t addr = case_get(f, 100);
@@ -37,7 +37,7 @@ static void a_miss_gets_a_segment_and_splits_it(void **state)
 }
 
 /* Allocated falls when the program frees, active and requested when the memory is ready. */
-static void a_free_changes_the_counters_in_two_steps(void **state)
+fixture_case(a_free_changes_the_counters_in_two_steps)
 {
 	struct fixture *f = *state;
 	uint64_t addr = case_get(f, 3000);
@@ -66,7 +66,7 @@ static void assert_split(struct fixture *f, int64_t count, int64_t bytes)
 	assert_current(f, ALL, CM_STAT_INACTIVE_SPLIT_BYTES, bytes);
 }
 
-static void inactive_split_counts_free_blocks_of_segments_in_use(void **state)
+fixture_case(inactive_split_counts_free_blocks_of_segments_in_use)
 {
 	struct fixture *f = *state;
 	const int64_t whole = 2 * MIB, rest = whole - 512 - 1024 - MIB;
@@ -100,7 +100,7 @@ static void inactive_split_counts_free_blocks_of_segments_in_use(void **state)
 }
 
 /* The net change of one return counts, whatever it passes through. */
-static void inactive_split_accumulates_net_changes(void **state)
+fixture_case(inactive_split_accumulates_net_changes)
 {
 	struct fixture *f = *state;
 	uint64_t a = case_get(f, 2 * MIB), b = case_get(f, 2 * MIB);
@@ -121,7 +121,7 @@ static void inactive_split_accumulates_net_changes(void **state)
 	assert_int_equal(bytes.peak, 18 * MIB);
 }
 
-static void a_large_block_is_split_where_more_than_1_mib_remains(void **state)
+fixture_case(a_large_block_is_split_where_more_than_1_mib_remains)
 {
 	static const struct {
 		uint64_t bytes;
@@ -154,7 +154,7 @@ static void a_large_block_is_split_where_more_than_1_mib_remains(void **state)
 	assert_current(f, LARGE, CM_STAT_ALLOCATED_BYTES, 19 * MIB - 512);
 }
 
-static void a_small_block_is_split_where_more_than_a_sixteenth_remains(void **state)
+fixture_case(a_small_block_is_split_where_more_than_a_sixteenth_remains)
 {
 	static const struct {
 		uint64_t bytes;
@@ -183,7 +183,7 @@ static void a_small_block_is_split_where_more_than_a_sixteenth_remains(void **st
 	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 1);
 }
 
-static void the_pools_never_serve_each_other(void **state)
+fixture_case(the_pools_never_serve_each_other)
 {
 	struct fixture *f = *state;
 	uint64_t large = case_get(f, 2 * MIB);
@@ -225,18 +225,18 @@ static void free_neighbours_in_any_order(struct fixture *f, uint64_t bytes)
 	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 1);
 }
 
-static void large_neighbours_merge_in_any_order(void **state)
+fixture_case(large_neighbours_merge_in_any_order)
 {
 	free_neighbours_in_any_order(*state, 5 * MIB);
 }
 
-static void small_neighbours_merge_once_nothing_fits(void **state)
+fixture_case(small_neighbours_merge_once_nothing_fits)
 {
 	free_neighbours_in_any_order(*state, 512 * KIB);
 }
 
 /* The blocks of an idle segment need not have merged. */
-static void small_blocks_return_without_merging(void **state)
+fixture_case(small_blocks_return_without_merging)
 {
 	struct fixture *f = *state;
 	uint64_t first = case_get(f, 512), last = case_get(f, 512), before;
@@ -256,7 +256,7 @@ static void small_blocks_return_without_merging(void **state)
 }
 
 /* A block that waits for the device is no neighbour to merge with. */
-static void a_pending_block_does_not_merge(void **state)
+fixture_case(a_pending_block_does_not_merge)
 {
 	struct fixture *f = *state;
 	uint64_t a = case_get(f, 9 * MIB), b = case_get(f, 10 * MIB);
@@ -283,12 +283,11 @@ static struct fixture *open_max_split(uint64_t rounding)
 	return case_open(&(struct fixture_params){.policy = &policy});
 }
 
-static void oversize_blocks_serve_oversize_requests_only(void **state)
+CM_TEST(oversize_blocks_serve_oversize_requests_only)
 {
 	struct fixture *f = open_max_split(20 * MIB);
 	uint64_t addr;
 
-	(void)state;
 	addr = case_get(f, 40 * MIB);
 	assert_int_equal(fixture_stat1(f, CM_STAT1_OVERSIZE_ALLOCATIONS).current, 1);
 	assert_int_equal(fixture_stat1(f, CM_STAT1_OVERSIZE_SEGMENTS).current, 1);
@@ -307,12 +306,11 @@ static void oversize_blocks_serve_oversize_requests_only(void **state)
 	case_close(f);
 }
 
-static void an_oversize_block_serves_what_is_not_much_smaller(void **state)
+CM_TEST(an_oversize_block_serves_what_is_not_much_smaller)
 {
 	struct fixture *f = open_max_split(20 * MIB);
 	uint64_t addr;
 
-	(void)state;
 	addr = case_get(f, 64 * MIB);
 	case_put(f, addr);
 	case_settle(f);
@@ -330,14 +328,13 @@ static struct fixture *open_exact(void)
 	return case_open(&(struct fixture_params){.policy = &policy});
 }
 
-static void exact_placement_gives_each_block_a_segment(void **state)
+CM_TEST(exact_placement_gives_each_block_a_segment)
 {
 	static const uint64_t sizes[] = {1, 512, 5000, MIB, MIB + 1, 3 * MIB, 9 * MIB, 64 * MIB};
 	struct fixture *f = open_exact();
 	uint64_t addr, small;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		addr = case_get(f, sizes[i]);
 		assert_int_equal(fake_memory_of(addr).addr, addr);
@@ -358,7 +355,7 @@ static void exact_placement_gives_each_block_a_segment(void **state)
 	case_close(f);
 }
 
-static void what_is_no_block_is_refused_and_nothing_moves(void **state)
+fixture_case(what_is_no_block_is_refused_and_nothing_moves)
 {
 	struct fixture *f = *state;
 	uint64_t addr = case_get(f, 100), other = case_get(f, 5000), big = case_get(f, 64 * MIB);
@@ -395,7 +392,7 @@ static void what_is_no_block_is_refused_and_nothing_moves(void **state)
 	assert_current(f, ALL, CM_STAT_ALLOCATION, 3);
 }
 
-static void a_second_free_is_refused_at_every_stage(void **state)
+fixture_case(a_second_free_is_refused_at_every_stage)
 {
 	struct fixture *f = *state;
 	uint64_t addr = case_get(f, 64 * MIB), forward = 0;
@@ -412,7 +409,7 @@ static void a_second_free_is_refused_at_every_stage(void **state)
 	assert_int_equal(fixture_stat(f, ALL, CM_STAT_ALLOCATION).freed, 1);
 }
 
-static void sizes_that_are_none_of_ours_are_passed_on(void **state)
+fixture_case(sizes_that_are_none_of_ours_are_passed_on)
 {
 	static const uint64_t sizes[] = {0, CM_REQUEST_MAX + 1, UINT64_MAX / 2, UINT64_MAX};
 	struct fixture *f = *state;
@@ -436,7 +433,7 @@ static enum cm_place place_of(struct fixture *f, uint64_t addr)
 	return place.place;
 }
 
-static void an_address_is_looked_up(void **state)
+fixture_case(an_address_is_looked_up)
 {
 	struct fixture *f = *state;
 	uint64_t a = case_get(f, 1000), b = case_get(f, 1000);
@@ -461,13 +458,12 @@ static void an_address_is_looked_up(void **state)
 	assert_int_equal(place_of(f, a), CM_PLACE_IDLE);
 }
 
-static void mode_stats_passes_every_request_on_and_counts_it(void **state)
+CM_TEST(mode_stats_passes_every_request_on_and_counts_it)
 {
 	struct cm_policy policy;
 	struct fixture *f;
 	uint64_t a, b;
 
-	(void)state;
 	cm_policy_init(&policy);
 	policy.mode = CM_MODE_STATS;
 	f = case_open(&(struct fixture_params){.policy = &policy});
@@ -487,7 +483,7 @@ static void mode_stats_passes_every_request_on_and_counts_it(void **state)
 	case_close(f);
 }
 
-static void memory_of_one_context_never_serves_another(void **state)
+fixture_case(memory_of_one_context_never_serves_another)
 {
 	struct fixture *f = *state;
 	struct cm_heap *heap;
@@ -506,12 +502,11 @@ static void memory_of_one_context_never_serves_another(void **state)
 }
 
 /* Nobody has to look for the segment of a block that goes back with its free. */
-static void what_is_given_back_at_once_is_not_looked_for(void **state)
+CM_TEST(what_is_given_back_at_once_is_not_looked_for)
 {
 	struct cm_policy policy;
 	struct fixture *f;
 
-	(void)state;
 	cm_policy_init(&policy);
 	policy.mode = CM_MODE_STATS;
 	f = case_open(&(struct fixture_params){.policy = &policy});
@@ -546,7 +541,7 @@ static void own_lines(struct cm_cache *cache, uint32_t *owner)
 }
 
 /* Such a line is in the caches of the writer's processor, and every access of the other waits. */
-static void threads_of_two_devices_read_no_line_that_requests_of_the_other_write(void **state)
+fixture_case(threads_of_two_devices_read_no_line_that_requests_of_the_other_write)
 {
 	struct fixture *f = *state;
 	uint32_t owner[8] = {0};
@@ -565,34 +560,4 @@ static void threads_of_two_devices_read_no_line_that_requests_of_the_other_write
 	assert_int_equal(LINE(cm_cache, event_lock), LINE(cm_cache, suspended));
 	assert_int_not_equal(LINE(cm_cache, devices), LINE(cm_cache, suspended));
 	assert_int_not_equal(LINE(cm_cache, devices), LINE(cm_cache, tables));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		fixture_case(threads_of_two_devices_read_no_line_that_requests_of_the_other_write),
-		cmocka_unit_test(what_is_given_back_at_once_is_not_looked_for),
-		fixture_case(a_miss_gets_a_segment_and_splits_it),
-		fixture_case(a_free_changes_the_counters_in_two_steps),
-		fixture_case(inactive_split_counts_free_blocks_of_segments_in_use),
-		fixture_case(inactive_split_accumulates_net_changes),
-		fixture_case(a_large_block_is_split_where_more_than_1_mib_remains),
-		fixture_case(a_small_block_is_split_where_more_than_a_sixteenth_remains),
-		fixture_case(the_pools_never_serve_each_other),
-		fixture_case(large_neighbours_merge_in_any_order),
-		fixture_case(small_neighbours_merge_once_nothing_fits),
-		fixture_case(small_blocks_return_without_merging),
-		fixture_case(a_pending_block_does_not_merge),
-		cmocka_unit_test(oversize_blocks_serve_oversize_requests_only),
-		cmocka_unit_test(an_oversize_block_serves_what_is_not_much_smaller),
-		cmocka_unit_test(exact_placement_gives_each_block_a_segment),
-		fixture_case(what_is_no_block_is_refused_and_nothing_moves),
-		fixture_case(a_second_free_is_refused_at_every_stage),
-		fixture_case(sizes_that_are_none_of_ours_are_passed_on),
-		fixture_case(an_address_is_looked_up),
-		cmocka_unit_test(mode_stats_passes_every_request_on_and_counts_it),
-		fixture_case(memory_of_one_context_never_serves_another),
-	};
-
-	return cmocka_run_group_tests_name("heap", tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ static void request_small(struct fixture *f, uint32_t times)
 		(void)case_get(f, 512);
 }
 
-static void a_batch_that_waits_is_asked_for_whatever_the_request(void **state)
+fixture_case(a_batch_that_waits_is_asked_for_whatever_the_request)
 {
 	struct fixture *f = *state;
 	uint64_t addr[BLOCKS], calls;
@@ -38,7 +38,7 @@ static void a_batch_that_waits_is_asked_for_whatever_the_request(void **state)
 	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], BLOCKS + 1);
 }
 
-static void less_than_a_batch_waits_until_it_is_wanted(void **state)
+fixture_case(less_than_a_batch_waits_until_it_is_wanted)
 {
 	struct fixture *f = *state;
 	uint64_t addr[BLOCKS], less, calls;
@@ -53,7 +53,7 @@ static void less_than_a_batch_waits_until_it_is_wanted(void **state)
 	assert_int_equal(case_get(f, 36 * MIB), less);
 }
 
-static void a_small_cache_gathers_more_than_its_share(void **state)
+fixture_case(a_small_cache_gathers_more_than_its_share)
 {
 	struct fixture *f = *state;
 	uint64_t addr, calls;
@@ -66,14 +66,13 @@ static void a_small_cache_gathers_more_than_its_share(void **state)
 	assert_int_equal(f->driver.calls, calls);
 }
 
-static void a_device_that_lags_is_asked_once_a_batch(void **state)
+CM_TEST(a_device_that_lags_is_asked_once_a_batch)
 {
 	struct cm_policy policy;
 	struct fixture *f;
 	uint64_t addr[BLOCKS], queries;
 	uint32_t i;
 
-	(void)state;
 	cm_policy_init(&policy);
 	policy.reuse = CM_REUSE_GROW;
 	f = case_open(&(struct fixture_params){.policy = &policy});
@@ -102,12 +101,11 @@ static void a_device_that_lags_is_asked_once_a_batch(void **state)
 }
 
 /* It can only be waited for. */
-static void of_an_old_driver_no_batch_is_asked_for(void **state)
+CM_TEST(of_an_old_driver_no_batch_is_asked_for)
 {
 	struct fixture *f = case_open(&(struct fixture_params){.old_driver = true});
 	uint64_t addr[BLOCKS];
 
-	(void)state;
 	fill(f, addr);
 	case_put(f, addr[0]);
 	(void)case_get(f, 512);
@@ -117,7 +115,7 @@ static void of_an_old_driver_no_batch_is_asked_for(void **state)
 }
 
 /* A batch is 45 MiB, and three blocks of 16 MiB are one. */
-static void between_two_batches_requests_pass_unless_three_wait(void **state)
+fixture_case(between_two_batches_requests_pass_unless_three_wait)
 {
 	struct fixture *f = *state;
 	uint64_t addr[BLOCKS], piece[8], calls;
@@ -145,14 +143,13 @@ static void between_two_batches_requests_pass_unless_three_wait(void **state)
 }
 
 /* Pages of pending memory cannot be moved. */
-static void with_pages_there_is_no_pause_between_batches(void **state)
+CM_TEST(with_pages_there_is_no_pause_between_batches)
 {
 	struct cm_policy policy;
 	struct fixture *f;
 	uint64_t addr[BLOCKS];
 	uint32_t i;
 
-	(void)state;
 	cm_policy_init(&policy);
 	policy.expandable_segments = true;
 	f = case_open(&(struct fixture_params){.policy = &policy, .events = 64});
@@ -182,7 +179,7 @@ static uint64_t crowd(struct fixture *f, uint64_t work_ns)
 	return better;
 }
 
-static void no_segment_is_split_while_a_better_block_is_pending(void **state)
+CM_TEST(no_segment_is_split_while_a_better_block_is_pending)
 {
 	static const struct {
 		uint64_t card;
@@ -196,7 +193,6 @@ static void no_segment_is_split_while_a_better_block_is_pending(void **state)
 	uint64_t better, got;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		f = case_open(&(struct fixture_params){.limit_bytes = cases[i].card * MIB});
 		better = crowd(f, 0);
@@ -232,7 +228,7 @@ static double calls_of_a_loop(struct fixture *f, uint64_t bytes, bool works, int
 	return (double)(f->driver.calls - calls) / ROUNDS;
 }
 
-static void what_goes_round_is_asked_for_seldom_while_there_is_room(void **state)
+CM_TEST(what_goes_round_is_asked_for_seldom_while_there_is_room)
 {
 	static const struct {
 		uint64_t bytes;
@@ -243,7 +239,6 @@ static void what_goes_round_is_asked_for_seldom_while_there_is_room(void **state
 	double calls;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < 2 * sizeof(loops) / sizeof(loops[0]); i++) {
 		f = case_open(&(struct fixture_params){.limit_bytes = 81920 * MIB});
 		calls = calls_of_a_loop(f, loops[i / 2].bytes, i % 2, &reserved);
@@ -255,14 +250,13 @@ static void what_goes_round_is_asked_for_seldom_while_there_is_room(void **state
 	}
 }
 
-static void without_room_what_goes_round_is_asked_for_each_time(void **state)
+CM_TEST(without_room_what_goes_round_is_asked_for_each_time)
 {
 	struct cm_policy policy;
 	struct fixture *f;
 	int64_t reserved;
 	int i;
 
-	(void)state;
 	for (i = 0; i < 4; i++) {
 		cm_policy_init(&policy);
 		if (i == 1)
@@ -281,12 +275,11 @@ static void without_room_what_goes_round_is_asked_for_each_time(void **state)
 }
 
 /* It goes back to what it is elsewhere. */
-static void once_the_card_fills_up_nothing_more_is_let_wait(void **state)
+CM_TEST(once_the_card_fills_up_nothing_more_is_let_wait)
 {
 	struct fixture *f = case_open(&(struct fixture_params){.limit_bytes = 16384 * MIB});
 	int64_t reserved;
 
-	(void)state;
 	(void)calls_of_a_loop(f, 16 * MIB, false, &reserved);
 	assert_true(f->heap->device->gather_bytes > 32 * MIB);
 	(void)case_get(f, 9000 * MIB);
@@ -297,14 +290,13 @@ static void once_the_card_fills_up_nothing_more_is_let_wait(void **state)
 }
 
 /* Parts of the segment are allocated; each time the block that waits might have been better. */
-static void a_device_that_lags_is_not_asked_before_every_split(void **state)
+CM_TEST(a_device_that_lags_is_not_asked_before_every_split)
 {
 	struct cm_policy policy;
 	struct fixture *f;
 	uint64_t queries;
 	uint32_t i;
 
-	(void)state;
 	cm_policy_init(&policy);
 	policy.reuse = CM_REUSE_GROW;
 	f = case_open(&(struct fixture_params){.policy = &policy, .limit_bytes = 344 * MIB});
@@ -322,7 +314,7 @@ static void a_device_that_lags_is_not_asked_before_every_split(void **state)
 	case_close(f);
 }
 
-static void many_blocks_that_wait_are_asked_for(void **state)
+fixture_case(many_blocks_that_wait_are_asked_for)
 {
 	struct fixture *f = *state;
 	uint32_t i;
@@ -333,25 +325,4 @@ static void many_blocks_that_wait_are_asked_for(void **state)
 	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 1);
 	assert_true(f->heap->row->pending_blocks <= 2 * CM_PENDING_BLOCKS);
 	assert_true(fixture_scalar(f, CM_SCALAR_epochs_ready) > 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		fixture_case(a_batch_that_waits_is_asked_for_whatever_the_request),
-		fixture_case(less_than_a_batch_waits_until_it_is_wanted),
-		fixture_case(a_small_cache_gathers_more_than_its_share),
-		cmocka_unit_test(a_device_that_lags_is_asked_once_a_batch),
-		cmocka_unit_test(of_an_old_driver_no_batch_is_asked_for),
-		fixture_case(between_two_batches_requests_pass_unless_three_wait),
-		cmocka_unit_test(with_pages_there_is_no_pause_between_batches),
-		cmocka_unit_test(no_segment_is_split_while_a_better_block_is_pending),
-		cmocka_unit_test(a_device_that_lags_is_not_asked_before_every_split),
-		cmocka_unit_test(what_goes_round_is_asked_for_seldom_while_there_is_room),
-		cmocka_unit_test(without_room_what_goes_round_is_asked_for_each_time),
-		cmocka_unit_test(once_the_card_fills_up_nothing_more_is_let_wait),
-		fixture_case(many_blocks_that_wait_are_asked_for),
-	};
-
-	return cmocka_run_group_tests_name("poll_policy", tests, NULL, NULL);
 }

@@ -124,14 +124,13 @@ static struct cm_page *page_of(const struct stage *stage, uint64_t addr)
 	return cm_page_map_look(&stage->cache->pages, addr);
 }
 
-static void wrong_segments_and_blocks_are_named(void **state)
+CM_TEST(wrong_segments_and_blocks_are_named)
 {
 	struct stage stage;
 	struct cm_block *block;
 	struct cm_segment *segment;
 	uint32_t free_block, medium;
 
-	(void)state;
 	open_stage(&stage, false);
 	medium = get(&stage, 3 * MIB);
 	block = stage.cache->block;
@@ -172,14 +171,13 @@ static void wrong_segments_and_blocks_are_named(void **state)
 	close_stage(&stage);
 }
 
-static void wrong_heaps_and_epochs_are_named(void **state)
+CM_TEST(wrong_heaps_and_epochs_are_named)
 {
 	struct cm_batch *closed;
 	struct cm_block *block;
 	struct stage stage;
 	struct cm_heap *heap;
 
-	(void)state;
 	open_stage(&stage, false);
 	leave_epochs(&stage);
 	block = stage.cache->block;
@@ -204,14 +202,13 @@ static void wrong_heaps_and_epochs_are_named(void **state)
 	close_stage(&stage);
 }
 
-static void wrong_bins_are_named(void **state)
+CM_TEST(wrong_bins_are_named)
 {
 	uint32_t index, bin, other = 4000;
 	struct cm_block *block;
 	struct cm_bins *bins;
 	struct stage stage;
 
-	(void)state;
 	open_stage(&stage, false);
 	block = stage.cache->block;
 	bins = &stage.heap->bins[CM_POOL_SMALL];
@@ -228,12 +225,11 @@ static void wrong_bins_are_named(void **state)
 	close_stage(&stage);
 }
 
-static void wrong_counters_are_named(void **state)
+CM_TEST(wrong_counters_are_named)
 {
 	struct cm_device_row *row;
 	struct stage stage;
 
-	(void)state;
 	open_stage(&stage, false);
 	row = stage.device->row;
 
@@ -246,14 +242,13 @@ static void wrong_counters_are_named(void **state)
 	close_stage(&stage);
 }
 
-static void wrong_pages_are_named(void **state)
+CM_TEST(wrong_pages_are_named)
 {
 	struct cm_paged *paged;
 	struct cm_segment *run;
 	struct stage stage;
 	uint32_t at = 0;
 
-	(void)state;
 	open_stage(&stage, true);
 	paged = stage.heap->device->paged[CM_POOL_LARGE];
 	assert_non_null(paged);
@@ -274,7 +269,7 @@ static void wrong_pages_are_named(void **state)
 	close_stage(&stage);
 }
 
-static void wrong_pinned_memory_is_named(void **state)
+CM_TEST(wrong_pinned_memory_is_named)
 {
 	struct cm_pinned *pinned;
 	struct cm_batch *closed;
@@ -282,7 +277,6 @@ static void wrong_pinned_memory_is_named(void **state)
 	struct cm_block *block;
 	struct stage stage;
 
-	(void)state;
 	open_stage(&stage, false);
 	leave_epochs(&stage);
 	cm_cache_host_add_registered(stage.cache, stage.heap, 0x1000, 4096, 0);
@@ -311,18 +305,4 @@ static void wrong_pinned_memory_is_named(void **state)
 	WRONG(&stage, pinned->aged.last, stage.host_live, "by age");
 	WRONG(&stage, block[stage.host_ready].link_prev, stage.host_live, "is ready in class");
 	close_stage(&stage);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(wrong_segments_and_blocks_are_named),
-		cmocka_unit_test(wrong_heaps_and_epochs_are_named),
-		cmocka_unit_test(wrong_bins_are_named),
-		cmocka_unit_test(wrong_counters_are_named),
-		cmocka_unit_test(wrong_pages_are_named),
-		cmocka_unit_test(wrong_pinned_memory_is_named),
-	};
-
-	return cmocka_run_group_tests_name("check", tests, NULL, NULL);
 }

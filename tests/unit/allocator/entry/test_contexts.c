@@ -24,7 +24,7 @@ static void fill(struct fixture *f)
 	case_put(f, c);
 }
 
-static void a_context_that_goes_takes_its_memory_out_of_the_counters(void **state)
+fixture_case(a_context_that_goes_takes_its_memory_out_of_the_counters)
 {
 	struct fixture *f = *state;
 	uint64_t calls;
@@ -56,7 +56,7 @@ void __wrap_cm_epoch_forget_context_event_locked(struct cm_cache *cache, struct 
 	__real_cm_epoch_forget_context_event_locked(cache, gone);
 }
 
-static void pinned_memory_is_entered_in_no_heap_that_is_being_forgotten(void **state)
+fixture_case(pinned_memory_is_entered_in_no_heap_that_is_being_forgotten)
 {
 	struct fixture *f = *state;
 
@@ -67,7 +67,7 @@ static void pinned_memory_is_entered_in_no_heap_that_is_being_forgotten(void **s
 	assert_int_equal(f->region->header->host.reserved_bytes.current, 0);
 }
 
-static void a_stranger_that_goes_changes_nothing(void **state)
+fixture_case(a_stranger_that_goes_changes_nothing)
 {
 	struct fixture *f = *state;
 	uint64_t addr = case_get(f, MIB);
@@ -84,7 +84,7 @@ static void a_stranger_that_goes_changes_nothing(void **state)
 	case_put(f, addr);
 }
 
-static void a_handle_that_is_used_again_begins_anew(void **state)
+fixture_case(a_handle_that_is_used_again_begins_anew)
 {
 	struct fixture *f = *state;
 	uint64_t old = f->ctx, addr;
@@ -111,7 +111,7 @@ static void a_handle_that_is_used_again_begins_anew(void **state)
 }
 
 /* Freed memory of the one that stays waited for work of the one that goes. */
-static void work_goes_with_its_context(void **state)
+fixture_case(work_goes_with_its_context)
 {
 	struct fixture *f = *state;
 	struct cm_heap *heap;
@@ -146,7 +146,7 @@ static void replace_context(void *arg)
 }
 
 /* Each closes an epoch with an event of the one that stays, whose work it waits for. */
-static void contexts_that_go_leave_the_events_of_others(void **state)
+fixture_case(contexts_that_go_leave_the_events_of_others)
 {
 	struct fixture *f = *state;
 	uint64_t keep = case_get(f, 512), work, ctx, addr;
@@ -174,14 +174,13 @@ static void contexts_that_go_leave_the_events_of_others(void **state)
 
 /* Its work may still touch what others have freed, wherever that is, and can't be asked for any
  * more. */
-static void nothing_becomes_ready_while_a_context_ends(void **state)
+CM_TEST(nothing_becomes_ready_while_a_context_ends)
 {
 	struct cm_heap *heap;
 	struct fixture *f;
 	uint64_t other, addr;
 	uint32_t device;
 
-	(void)state;
 	for (device = 0; device < 2; device++) {
 		f = case_open(&(struct fixture_params){0});
 		other = fixture_add_context(f, device, &heap);
@@ -206,7 +205,7 @@ static void nothing_becomes_ready_while_a_context_ends(void **state)
 }
 
 /* Ready, in an open epoch, and of the host; the probe of a trim is under way in it. */
-static void a_suspended_context_is_named_in_no_call(void **state)
+fixture_case(a_suspended_context_is_named_in_no_call)
 {
 	struct fixture *f = *state;
 	uint64_t calls, now, work, forward, host, addr = case_get(f, 32 * MIB);
@@ -268,7 +267,7 @@ static void suspend(struct fixture *f)
 }
 
 /* The release that suspends it may take as long as work does that waits for a capture. */
-static void who_asks_for_memory_holds_back_no_capture_for_a_suspended_context(void **state)
+fixture_case(who_asks_for_memory_holds_back_no_capture_for_a_suspended_context)
 {
 	struct fixture *f = *state;
 	uint64_t free_bytes, total;
@@ -293,14 +292,13 @@ static struct fixture *open_full(enum cm_mode mode)
 }
 
 /* What the program has freed in it goes back as soon as it stands, or went with it. */
-static void nobody_fails_for_memory_of_a_suspended_context(void **state)
+CM_TEST(nobody_fails_for_memory_of_a_suspended_context)
 {
 	static const enum cm_mode modes[] = {CM_MODE_CACHE, CM_MODE_STATS};
 	uint64_t addr, again;
 	struct fixture *f;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < 2; i++) {
 		f = open_full(modes[i]);
 		addr = case_get(f, 64 * MIB);
@@ -311,14 +309,13 @@ static void nobody_fails_for_memory_of_a_suspended_context(void **state)
 	}
 }
 
-static void nobody_fails_for_pinned_memory_of_a_suspended_context(void **state)
+CM_TEST(nobody_fails_for_pinned_memory_of_a_suspended_context)
 {
 	static const enum cm_mode modes[] = {CM_MODE_CACHE, CM_MODE_STATS};
 	uint64_t addr, forward;
 	struct fixture *f;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < 2; i++) {
 		f = open_full(modes[i]);
 		assert_int_equal(cm_cache_host_alloc(f->cache, f->heap, 0, 64 * MIB, &addr), 0);
@@ -376,13 +373,12 @@ static void suspend_idle_late(struct fixture *f, struct cm_driver_ops *ops)
 	napping = f;
 }
 
-static void memory_that_is_suspended_meanwhile_is_waited_for(void **state)
+CM_TEST(memory_that_is_suspended_meanwhile_is_waited_for)
 {
 	struct fixture *f = open_full(CM_MODE_CACHE);
 	struct cm_driver_ops ops;
 	uint64_t addr;
 
-	(void)state;
 	suspend_idle_late(f, &ops);
 	assert_int_equal(cm_cache_make_room(f->cache, f->ctx), 64 * MIB);
 	assert_ptr_equal(f->cache->ops, fake_driver_ops());
@@ -396,7 +392,7 @@ static void memory_that_is_suspended_meanwhile_is_waited_for(void **state)
 }
 
 /* The context goes while the driver is about to answer: what it gave is not ours to keep. */
-static void a_context_may_go_while_the_driver_is_asked(void **state)
+fixture_case(a_context_may_go_while_the_driver_is_asked)
 {
 	struct fixture *f = *state;
 	uint64_t addr = 0;
@@ -427,14 +423,13 @@ static void sleep_through_a_change(uint64_t ns)
 	case_settle(f);
 }
 
-static void a_request_gets_nothing_of_the_context_that_came_after_its_own(void **state)
+CM_TEST(a_request_gets_nothing_of_the_context_that_came_after_its_own)
 {
 	struct cm_driver_ops ops = *fake_driver_ops();
 	struct cm_policy policy;
 	struct fixture *f;
 	uint64_t addr;
 
-	(void)state;
 	cm_policy_init(&policy);
 	policy.reuse = CM_REUSE_WAIT;
 	f = case_open(&(struct fixture_params){.policy = &policy});
@@ -450,7 +445,7 @@ static void a_request_gets_nothing_of_the_context_that_came_after_its_own(void *
 	case_close(f);
 }
 
-static void pinned_memory_goes_with_the_context_while_the_driver_is_asked(void **state)
+fixture_case(pinned_memory_goes_with_the_context_while_the_driver_is_asked)
 {
 	struct fixture *f = *state;
 	uint64_t addr = 77;
@@ -477,7 +472,7 @@ static void free_another(void *arg)
 	cm_cache_poll(f->cache);
 }
 
-static void a_block_may_be_freed_while_the_driver_is_asked(void **state)
+fixture_case(a_block_may_be_freed_while_the_driver_is_asked)
 {
 	struct fixture *f = *state;
 	uint64_t first = case_get(f, 64 * MIB);
@@ -488,7 +483,7 @@ static void a_block_may_be_freed_while_the_driver_is_asked(void **state)
 	assert_int_equal(case_get(f, 64 * MIB), first);
 }
 
-static void a_slot_is_used_again_by_its_device_only(void **state)
+fixture_case(a_slot_is_used_again_by_its_device_only)
 {
 	struct fixture *f = *state;
 	struct cm_heap *first, *second, *third;
@@ -506,7 +501,7 @@ static void a_slot_is_used_again_by_its_device_only(void **state)
 }
 
 /* Who ends the context waits for the calls in it, and for no others. */
-static void a_slot_is_not_used_again_while_a_call_is_under_way(void **state)
+fixture_case(a_slot_is_not_used_again_while_a_call_is_under_way)
 {
 	struct fixture *f = *state;
 	struct cm_heap *first, *second;
@@ -522,7 +517,7 @@ static void a_slot_is_not_used_again_while_a_call_is_under_way(void **state)
 	fake_context_destroy(ctx);
 }
 
-static void a_heap_that_stands_is_found(void **state)
+fixture_case(a_heap_that_stands_is_found)
 {
 	struct fixture *f = *state;
 	const struct cm_context_info info = {.ctx = f->ctx, .ordinal = 0};
@@ -535,7 +530,7 @@ static void a_heap_that_stands_is_found(void **state)
 }
 
 /* More contexts than a fence holds: nothing that was freed can be known to be idle. */
-static void beyond_sixteen_contexts_nothing_is_taken_for_idle(void **state)
+fixture_case(beyond_sixteen_contexts_nothing_is_taken_for_idle)
 {
 	struct fixture *f = *state;
 	uint64_t ctx[CM_FENCE_CONTEXTS], addr = case_get(f, 64 * MIB);
@@ -551,32 +546,4 @@ static void beyond_sixteen_contexts_nothing_is_taken_for_idle(void **state)
 	fixture_remove_context(f, ctx[0]);
 	case_settle(f);
 	assert_int_equal(case_get(f, 64 * MIB), addr);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		fixture_case(a_context_that_goes_takes_its_memory_out_of_the_counters),
-		fixture_case(pinned_memory_is_entered_in_no_heap_that_is_being_forgotten),
-		fixture_case(a_stranger_that_goes_changes_nothing),
-		fixture_case(a_handle_that_is_used_again_begins_anew),
-		fixture_case(work_goes_with_its_context),
-		fixture_case(contexts_that_go_leave_the_events_of_others),
-		cmocka_unit_test(nothing_becomes_ready_while_a_context_ends),
-		fixture_case(a_suspended_context_is_named_in_no_call),
-		fixture_case(who_asks_for_memory_holds_back_no_capture_for_a_suspended_context),
-		cmocka_unit_test(nobody_fails_for_memory_of_a_suspended_context),
-		cmocka_unit_test(nobody_fails_for_pinned_memory_of_a_suspended_context),
-		cmocka_unit_test(memory_that_is_suspended_meanwhile_is_waited_for),
-		fixture_case(a_context_may_go_while_the_driver_is_asked),
-		cmocka_unit_test(a_request_gets_nothing_of_the_context_that_came_after_its_own),
-		fixture_case(pinned_memory_goes_with_the_context_while_the_driver_is_asked),
-		fixture_case(a_block_may_be_freed_while_the_driver_is_asked),
-		fixture_case(a_slot_is_used_again_by_its_device_only),
-		fixture_case(a_slot_is_not_used_again_while_a_call_is_under_way),
-		fixture_case(a_heap_that_stands_is_found),
-		fixture_case(beyond_sixteen_contexts_nothing_is_taken_for_idle),
-	};
-
-	return cmocka_run_group_tests_name("contexts", tests, NULL, NULL);
 }

@@ -11,11 +11,10 @@
 #define PIECES   20
 #define PIECE    (30 * MIB)
 
-static void the_curve_falls_from_all_to_nothing(void **state)
+CM_TEST(the_curve_falls_from_all_to_nothing)
 {
 	uint64_t age, kept, before = GIB;
 
-	(void)state;
 	assert_int_equal(cm_decay_keep(GIB, 0, DECAY_NS), GIB);
 	assert_int_equal(cm_decay_keep(GIB, DECAY_NS / 2, DECAY_NS), GIB / 2);
 	assert_int_equal(cm_decay_keep(GIB, DECAY_NS, DECAY_NS), 0);
@@ -104,22 +103,20 @@ static void assert_declines(struct fixture *f, uint64_t piece)
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_decay_bytes), PIECES * PIECE);
 }
 
-static void idle_memory_goes_back_along_the_curve(void **state)
+CM_TEST(idle_memory_goes_back_along_the_curve)
 {
 	struct fixture *f = open_decaying(DECAY_NS);
 
-	(void)state;
 	assert_declines(f, PIECE);
 	case_close(f);
 }
 
-static void work_of_another_device_keeps_nothing(void **state)
+CM_TEST(work_of_another_device_keeps_nothing)
 {
 	struct fixture *f = open_decaying(DECAY_NS);
 	struct cm_heap *heap;
 	uint64_t ctx, work;
 
-	(void)state;
 	ctx = fixture_add_context(f, 1, &heap);
 	fill_and_free(f);
 	work = fixture_launch(f, ctx, 1, 512, 0, FAKE_FOREVER);
@@ -129,12 +126,11 @@ static void work_of_another_device_keeps_nothing(void **state)
 	case_close(f);
 }
 
-static void memory_in_use_and_what_shares_its_segment_stays(void **state)
+CM_TEST(memory_in_use_and_what_shares_its_segment_stays)
 {
 	struct fixture *f = open_decaying(DECAY_NS);
 	uint64_t small, keep;
 
-	(void)state;
 	keep = case_get(f, 3 * MIB);
 	small = case_get(f, 3 * MIB);
 	case_put(f, small);
@@ -148,12 +144,11 @@ static void memory_in_use_and_what_shares_its_segment_stays(void **state)
 	case_close(f);
 }
 
-static void a_cache_that_is_used_again_and_again_stays(void **state)
+CM_TEST(a_cache_that_is_used_again_and_again_stays)
 {
 	struct fixture *f = open_decaying(DECAY_NS);
 	unsigned i;
 
-	(void)state;
 	for (i = 0; i < 20; i++) {
 		fill_and_free(f);
 		pass(f, DECAY_NS / 20);
@@ -164,12 +159,11 @@ static void a_cache_that_is_used_again_and_again_stays(void **state)
 }
 
 /* As by another thread, after the clock was read and before they were looked at. */
-static void pieces_that_become_idle_meanwhile_are_the_youngest(void **state)
+CM_TEST(pieces_that_become_idle_meanwhile_are_the_youngest)
 {
 	struct fixture *f = open_decaying(DECAY_NS);
 	uint32_t s;
 
-	(void)state;
 	fill_and_free(f);
 	pass(f, DECAY_NS / 20);
 	for (s = 1; s < f->cache->segments; s++)
@@ -181,23 +175,21 @@ static void pieces_that_become_idle_meanwhile_are_the_youngest(void **state)
 }
 
 /* Freed and forgotten: nobody asks whether the device is done with it. */
-static void what_waits_for_an_idle_device_decays_too(void **state)
+CM_TEST(what_waits_for_an_idle_device_decays_too)
 {
 	struct fixture *f = open_decaying(DECAY_NS);
 
-	(void)state;
 	case_put(f, case_get(f, PIECE));
 	pass(f, 2 * DECAY_NS);
 	assert_int_equal(case_reserved(f), 0);
 	case_close(f);
 }
 
-static void nothing_goes_back_while_the_device_works(void **state)
+CM_TEST(nothing_goes_back_while_the_device_works)
 {
 	struct fixture *f = open_decaying(DECAY_NS);
 	uint64_t keep = case_get(f, 512), work;
 
-	(void)state;
 	fill_and_free(f);
 	pass(f, DECAY_NS / 100);
 	work = fixture_launch(f, f->ctx, 1, keep, 512, FAKE_FOREVER);
@@ -209,11 +201,10 @@ static void nothing_goes_back_while_the_device_works(void **state)
 	case_close(f);
 }
 
-static void nothing_goes_back_in_a_capture(void **state)
+CM_TEST(nothing_goes_back_in_a_capture)
 {
 	struct fixture *f = open_decaying(DECAY_NS);
 
-	(void)state;
 	fill_and_free(f);
 	pass(f, DECAY_NS / 100);
 	fake_capture(true);
@@ -225,11 +216,10 @@ static void nothing_goes_back_in_a_capture(void **state)
 	case_close(f);
 }
 
-static void decay_can_be_off(void **state)
+CM_TEST(decay_can_be_off)
 {
 	struct fixture *f = open_decaying(0);
 
-	(void)state;
 	fill_and_free(f);
 	assert_true(cm_cache_decay(f->cache) == UINT64_MAX);
 	assert_int_equal(case_reserved(f), PIECES * PIECE);
@@ -237,13 +227,12 @@ static void decay_can_be_off(void **state)
 }
 
 /* There the host can only wait, and nobody shall wait for this. */
-static void an_old_driver_is_left_alone(void **state)
+CM_TEST(an_old_driver_is_left_alone)
 {
 	struct cm_policy policy;
 	struct fixture *f;
 	uint64_t given, keep, work;
 
-	(void)state;
 	cm_policy_init(&policy);
 	policy.decay_ns = DECAY_NS;
 	f = case_open(&(struct fixture_params){.policy = &policy, .old_driver = true});
@@ -291,13 +280,12 @@ static uint64_t pinned_reserved(struct fixture *f)
 #define PINNED (64 * MIB)
 
 /* Also if it was freed and forgotten, in a program that has no device memory. */
-static void idle_pinned_memory_goes_back_at_the_end(void **state)
+CM_TEST(idle_pinned_memory_goes_back_at_the_end)
 {
 	struct fixture *f = open_decaying(DECAY_NS);
 	uint64_t addr[3], live;
 	unsigned i;
 
-	(void)state;
 	live = get_pinned(f, PINNED);
 	for (i = 0; i < 3; i++)
 		addr[i] = get_pinned(f, PINNED);
@@ -312,13 +300,12 @@ static void idle_pinned_memory_goes_back_at_the_end(void **state)
 }
 
 /* A buffer that is used from time to time stays; the others of its size go. */
-static void pinned_memory_that_is_used_again_stays(void **state)
+CM_TEST(pinned_memory_that_is_used_again_stays)
 {
 	struct fixture *f = open_decaying(DECAY_NS);
 	uint64_t first = get_pinned(f, PINNED), second = get_pinned(f, PINNED);
 	unsigned i;
 
-	(void)state;
 	put_pinned(f, first);
 	put_pinned(f, second);
 	for (i = 0; i < 10; i++) {
@@ -330,12 +317,11 @@ static void pinned_memory_that_is_used_again_stays(void **state)
 	case_close(f);
 }
 
-static void no_pinned_memory_goes_back_while_the_device_works(void **state)
+CM_TEST(no_pinned_memory_goes_back_while_the_device_works)
 {
 	struct fixture *f = open_decaying(DECAY_NS);
 	uint64_t keep = case_get(f, 512), work;
 
-	(void)state;
 	put_pinned(f, get_pinned(f, PINNED));
 	pass(f, DECAY_NS / 100);
 	work = fixture_launch(f, f->ctx, 1, keep, 512, FAKE_FOREVER);
@@ -362,12 +348,11 @@ static uint64_t leave_two_ages(struct fixture *f, uint64_t keep_bytes)
 }
 
 /* What another process asks for: the idlest first, and no more than it wants. */
-static void a_peer_gets_what_is_idle_and_no_more(void **state)
+CM_TEST(a_peer_gets_what_is_idle_and_no_more)
 {
 	struct fixture *f = open_decaying(0);
 	uint64_t keep = leave_two_ages(f, 50 * MIB), given;
 
-	(void)state;
 	assert_int_equal(cm_cache_give_back(f->cache, 0, 30 * MIB, 50 * MS, &given), 0);
 	assert_int_equal(given, 40 * MIB);
 	assert_int_equal(case_reserved(f), 110 * MIB);
@@ -382,12 +367,11 @@ static void a_peer_gets_what_is_idle_and_no_more(void **state)
 	case_close(f);
 }
 
-static void a_peer_is_not_waited_for(void **state)
+CM_TEST(a_peer_is_not_waited_for)
 {
 	struct fixture *f = open_decaying(0);
 	uint64_t keep = case_get(f, 512), given, work, before;
 
-	(void)state;
 	fill_and_free(f);
 	work = fixture_launch(f, f->ctx, 1, keep, 512, FAKE_FOREVER);
 	before = f->driver.now_ns;
@@ -406,24 +390,22 @@ static void a_peer_is_not_waited_for(void **state)
 	case_close(f);
 }
 
-static void idle_pages_go_back_along_the_curve(void **state)
+CM_TEST(idle_pages_go_back_along_the_curve)
 {
 	struct fixture *f = open_paged(DECAY_NS);
 
-	(void)state;
 	assert_declines(f, CM_PAGED_PAGE);
 	case_close(f);
 }
 
 /* All of it is one free block each time: what was not used of it does not look as if it had
  * been. */
-static void pages_in_use_now_and_then_stay_and_those_beside_them_go(void **state)
+CM_TEST(pages_in_use_now_and_then_stay_and_those_beside_them_go)
 {
 	struct fixture *f = open_paged(DECAY_NS);
 	uint64_t created = 0;
 	unsigned i;
 
-	(void)state;
 	case_put(f, case_get(f, PIECES * PIECE));
 	case_settle(f);
 	for (i = 0; i < 30; i++) {
@@ -437,12 +419,11 @@ static void pages_in_use_now_and_then_stay_and_those_beside_them_go(void **state
 	case_close(f);
 }
 
-static void a_page_with_a_block_on_it_stays(void **state)
+CM_TEST(a_page_with_a_block_on_it_stays)
 {
 	struct fixture *f = open_paged(DECAY_NS);
 	uint64_t before = case_get(f, 3 * MIB), keep = case_get(f, 3 * MIB), hole;
 
-	(void)state;
 	hole = case_get(f, 8 * MIB);
 	(void)case_get(f, 4 * MIB);
 	case_put(f, before);
@@ -455,12 +436,11 @@ static void a_page_with_a_block_on_it_stays(void **state)
 	case_close(f);
 }
 
-static void pages_go_back_a_few_at_a_time(void **state)
+CM_TEST(pages_go_back_a_few_at_a_time)
 {
 	struct fixture *f = open_paged(DECAY_NS);
 	uint64_t start, before;
 
-	(void)state;
 	fill_and_free(f);
 	pass(f, DECAY_NS / 100);
 	fake_advance(2 * DECAY_NS);
@@ -476,12 +456,11 @@ static void pages_go_back_a_few_at_a_time(void **state)
 	case_close(f);
 }
 
-static void a_peer_gets_the_pages_it_wants_and_no_more(void **state)
+CM_TEST(a_peer_gets_the_pages_it_wants_and_no_more)
 {
 	struct fixture *f = open_paged(0);
 	uint64_t keep = leave_two_ages(f, 2 * MIB), given;
 
-	(void)state;
 	assert_int_equal(case_reserved(f), 102 * MIB);
 	assert_int_equal(cm_cache_give_back(f->cache, 0, 31 * MIB, 50 * MS, &given), 0);
 	/* Handles of two pages. */
@@ -492,33 +471,4 @@ static void a_peer_gets_the_pages_it_wants_and_no_more(void **state)
 	assert_int_equal(case_reserved(f), 2 * MIB);
 	case_put(f, keep);
 	case_close(f);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_curve_falls_from_all_to_nothing),
-		cmocka_unit_test(idle_memory_goes_back_along_the_curve),
-		cmocka_unit_test(work_of_another_device_keeps_nothing),
-		cmocka_unit_test(memory_in_use_and_what_shares_its_segment_stays),
-		cmocka_unit_test(a_cache_that_is_used_again_and_again_stays),
-		cmocka_unit_test(pieces_that_become_idle_meanwhile_are_the_youngest),
-		cmocka_unit_test(what_waits_for_an_idle_device_decays_too),
-		cmocka_unit_test(nothing_goes_back_while_the_device_works),
-		cmocka_unit_test(nothing_goes_back_in_a_capture),
-		cmocka_unit_test(idle_pinned_memory_goes_back_at_the_end),
-		cmocka_unit_test(pinned_memory_that_is_used_again_stays),
-		cmocka_unit_test(no_pinned_memory_goes_back_while_the_device_works),
-		cmocka_unit_test(decay_can_be_off),
-		cmocka_unit_test(an_old_driver_is_left_alone),
-		cmocka_unit_test(a_peer_gets_what_is_idle_and_no_more),
-		cmocka_unit_test(a_peer_is_not_waited_for),
-		cmocka_unit_test(idle_pages_go_back_along_the_curve),
-		cmocka_unit_test(pages_in_use_now_and_then_stay_and_those_beside_them_go),
-		cmocka_unit_test(a_page_with_a_block_on_it_stays),
-		cmocka_unit_test(pages_go_back_a_few_at_a_time),
-		cmocka_unit_test(a_peer_gets_the_pages_it_wants_and_no_more),
-	};
-
-	return cmocka_run_group_tests_name("decay", tests, NULL, NULL);
 }

@@ -64,7 +64,7 @@ static int record(struct fixture *f, uint64_t devices, bool on)
 	return cm_cache_record_events(f->cache, devices, on, &recorded);
 }
 
-static void recording_stops_and_goes_on(void **state)
+fixture_case(recording_stops_and_goes_on)
 {
 	struct fixture *f = *state;
 	uint64_t count;
@@ -87,11 +87,10 @@ static void recording_stops_and_goes_on(void **state)
 	assert_true(host(f).event_next > 3);
 }
 
-static void recording_can_begin_late(void **state)
+CM_TEST(recording_can_begin_late)
 {
 	struct fixture *f = case_open(&(struct fixture_params){.events = 0});
 
-	(void)state;
 	(void)case_get(f, 100);
 	assert_int_equal(counters(f).event_next, 0);
 	assert_int_equal(f->region->header->table[CM_TABLE_EVENT].rows, 0);
@@ -103,7 +102,7 @@ static void recording_can_begin_late(void **state)
 }
 
 /* A device that appears while recording is off has no ring until it is on. */
-static void devices_that_come_later_follow_the_switch(void **state)
+fixture_case(devices_that_come_later_follow_the_switch)
 {
 	struct fixture *f = *state;
 	struct cm_device_row row;
@@ -130,7 +129,7 @@ static uint64_t count_events(struct fixture *f, uint32_t device)
 }
 
 /* What is said of one device leaves the other, and pinned memory, as they were. */
-static void devices_are_recorded_one_by_one(void **state)
+fixture_case(devices_are_recorded_one_by_one)
 {
 	struct fixture *f = *state;
 	struct cm_heap *heap;
@@ -163,7 +162,7 @@ static void devices_are_recorded_one_by_one(void **state)
 	assert_true(host(f).event_next > pinned);
 }
 
-static void clearing_forgets_what_was_before(void **state)
+fixture_case(clearing_forgets_what_was_before)
 {
 	struct fixture *f = *state;
 	struct cm_device_row row;
@@ -180,11 +179,10 @@ static void clearing_forgets_what_was_before(void **state)
 	assert_true(row.event_cleared < row.event_next);
 }
 
-static void a_ring_without_space_is_told_and_hurts_nobody(void **state)
+CM_TEST(a_ring_without_space_is_told_and_hurts_nobody)
 {
 	struct fixture *f = case_open(&(struct fixture_params){.events = 0});
 
-	(void)state;
 	no_space = true;
 	assert_int_equal(record(f, CM_ALL_DEVICES, true), -ENOSPC);
 	(void)case_get(f, 100);
@@ -207,7 +205,7 @@ static void check_event(struct fixture *f, enum cm_table table, uint64_t number,
 }
 
 /* With the stacks of allocations alone: a free bears that of its allocation. */
-static void events_bear_the_stack_of_the_request(void **state)
+fixture_case(events_bear_the_stack_of_the_request)
 {
 	struct fixture *f = *state;
 	uint64_t addr, pinned;
@@ -232,7 +230,7 @@ static void events_bear_the_stack_of_the_request(void **state)
 	check_event(f, CM_TABLE_HOST_EVENT, 4, CM_ACTION_FREE_COMPLETED, 77, 0);
 }
 
-static void a_free_with_a_stack_bears_its_own(void **state)
+fixture_case(a_free_with_a_stack_bears_its_own)
 {
 	struct fixture *f = *state;
 	uint64_t addr, pinned;
@@ -252,7 +250,7 @@ static void a_free_with_a_stack_bears_its_own(void **state)
 }
 
 /* Rows that a reader finds: of what is in use, and of what waits. */
-static void rows_bear_their_stacks(void **state)
+fixture_case(rows_bear_their_stacks)
 {
 	struct fixture *f = *state;
 	const struct cm_segment *segment;
@@ -278,13 +276,12 @@ static void rows_bear_their_stacks(void **state)
 }
 
 /* Of pinned memory, before there is any: what was wanted, and from where. */
-static void a_failed_request_for_pinned_memory_is_an_event(void **state)
+CM_TEST(a_failed_request_for_pinned_memory_is_an_event)
 {
 	struct fixture *f = case_open(
 		&(struct fixture_params){.events = 64, .limit_bytes = 64 * MIB});
 	uint64_t addr = 77;
 
-	(void)state;
 	cm_thread.stack = 99;
 	assert_int_equal(cm_cache_host_alloc(f->cache, f->heap, 0, 65 * MIB, &addr),
 			 CM_DRIVER_OUT_OF_MEMORY);
@@ -321,7 +318,7 @@ static void assert_events(struct fixture *f, const struct expected *expected, ui
 	}
 }
 
-static void the_events_of_a_block_come_in_pytorchs_order(void **state)
+fixture_case(the_events_of_a_block_come_in_pytorchs_order)
 {
 	struct fixture *f = *state;
 	uint64_t addr = case_get(f, 700), other = case_get(f, 100);
@@ -342,7 +339,7 @@ static void the_events_of_a_block_come_in_pytorchs_order(void **state)
 	assert_events(f, expected, 7);
 }
 
-static void a_full_ring_keeps_the_youngest_events(void **state)
+fixture_case(a_full_ring_keeps_the_youngest_events)
 {
 	struct fixture *f = *state;
 	const struct cm_device *device = f->heap->device;
@@ -355,24 +352,4 @@ static void a_full_ring_keeps_the_youngest_events(void **state)
 	assert_int_equal(device->ring.mask, 63);
 	for (number = device->row->event_next - 63; number <= device->row->event_next; number++)
 		assert_int_equal(device->ring.row[(number - 1) & 63].number, number);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		fixture_case(recording_stops_and_goes_on),
-		cmocka_unit_test(recording_can_begin_late),
-		fixture_case(devices_that_come_later_follow_the_switch),
-		fixture_case(devices_are_recorded_one_by_one),
-		fixture_case(clearing_forgets_what_was_before),
-		cmocka_unit_test(a_ring_without_space_is_told_and_hurts_nobody),
-		fixture_case(events_bear_the_stack_of_the_request),
-		fixture_case(a_free_with_a_stack_bears_its_own),
-		fixture_case(rows_bear_their_stacks),
-		cmocka_unit_test(a_failed_request_for_pinned_memory_is_an_event),
-		fixture_case(the_events_of_a_block_come_in_pytorchs_order),
-		fixture_case(a_full_ring_keeps_the_youngest_events),
-	};
-
-	return cmocka_run_group_tests_name("history", tests, NULL, NULL);
 }

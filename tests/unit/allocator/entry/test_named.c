@@ -18,7 +18,7 @@ static void name(struct fixture *f, uint64_t addr, uint64_t bytes)
 	fake_name(addr, bytes);
 }
 
-static void it_is_reused_by_event(void **state)
+fixture_case(it_is_reused_by_event)
 {
 	struct fixture *f = *state;
 	uint64_t addr = case_get(f, BLOCK), other;
@@ -33,7 +33,7 @@ static void it_is_reused_by_event(void **state)
 	assert_int_equal(case_get(f, BLOCK), addr);
 }
 
-static void all_other_memory_keeps_its_barriers(void **state)
+fixture_case(all_other_memory_keeps_its_barriers)
 {
 	struct fixture *f = *state;
 	const uint64_t named = case_get(f, BLOCK), addr = case_get(f, BLOCK);
@@ -53,7 +53,7 @@ static void all_other_memory_keeps_its_barriers(void **state)
 }
 
 /* The end of one segment and the start of the next. */
-static void a_range_names_what_it_touches(void **state)
+fixture_case(a_range_names_what_it_touches)
 {
 	struct fixture *f = *state;
 	uint64_t addr[3];
@@ -73,7 +73,7 @@ static void a_range_names_what_it_touches(void **state)
 	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 4);
 }
 
-static void foreign_memory_is_ignored(void **state)
+fixture_case(foreign_memory_is_ignored)
 {
 	struct fixture *f = *state;
 	const uint64_t addr = case_get(f, BLOCK);
@@ -85,13 +85,12 @@ static void foreign_memory_is_ignored(void **state)
 	assert_int_equal(case_get(f, BLOCK), addr);
 }
 
-static void what_lies_behind_a_barrier_is_idle_before_it_is_named(void **state)
+CM_TEST(what_lies_behind_a_barrier_is_idle_before_it_is_named)
 {
 	struct fixture *f;
 	uint64_t addr, work;
 	int capturing;
 
-	(void)state;
 	for (capturing = 0; capturing < 2; capturing++) {
 		f = case_open(&(struct fixture_params){0});
 		addr = case_get(f, BLOCK);
@@ -108,7 +107,7 @@ static void what_lies_behind_a_barrier_is_idle_before_it_is_named(void **state)
 }
 
 /* A thread reads files into its buffers while others compute. */
-static void what_was_named_is_named_again_without_a_wait(void **state)
+fixture_case(what_was_named_is_named_again_without_a_wait)
 {
 	struct fixture *f = *state;
 	const uint64_t named = case_get(f, BLOCK), addr = case_get(f, BLOCK);
@@ -125,7 +124,7 @@ static void what_was_named_is_named_again_without_a_wait(void **state)
 }
 
 /* It was freed before it was named, and waits beside others. */
-static void what_is_pending_stays_so(void **state)
+fixture_case(what_is_pending_stays_so)
 {
 	struct fixture *f = *state;
 	uint64_t addr[2] = {case_get(f, BLOCK), case_get(f, BLOCK)};
@@ -141,7 +140,7 @@ static void what_is_pending_stays_so(void **state)
 	assert_int_equal(case_get(f, BLOCK), addr[0]);
 }
 
-static void a_trim_waits_for_it(void **state)
+fixture_case(a_trim_waits_for_it)
 {
 	struct fixture *f = *state;
 	const uint64_t named = case_get(f, BLOCK), addr = case_get(f, BLOCK);
@@ -160,7 +159,7 @@ static void a_trim_waits_for_it(void **state)
 	assert_sound(f);
 }
 
-static void a_context_that_goes_takes_it_along(void **state)
+fixture_case(a_context_that_goes_takes_it_along)
 {
 	struct fixture *f = *state;
 	const uint64_t named = case_get(f, BLOCK), addr = case_get(f, BLOCK);
@@ -178,13 +177,12 @@ static void a_context_that_goes_takes_it_along(void **state)
 }
 
 /* Pages that are joined with named ones count as named. */
-static void runs_of_pages_are_named(void **state)
+CM_TEST(runs_of_pages_are_named)
 {
 	struct cm_policy policy;
 	struct fixture *f;
 	uint64_t addr;
 
-	(void)state;
 	cm_policy_init(&policy);
 	policy.expandable_segments = true;
 	f = case_open(&(struct fixture_params){.policy = &policy});
@@ -199,7 +197,7 @@ static void runs_of_pages_are_named(void **state)
 	case_close(f);
 }
 
-static void where_all_is_reached_there_is_no_barrier(void **state)
+fixture_case(where_all_is_reached_there_is_no_barrier)
 {
 	struct fixture *f = *state;
 	uint64_t addr, work;
@@ -222,23 +220,4 @@ static void where_all_is_reached_there_is_no_barrier(void **state)
 		addr = case_get(f, BLOCK);
 	}
 	assert_int_equal(f->driver.called[FAKE_CTX_WAIT_EVENT], 1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		fixture_case(it_is_reused_by_event),
-		fixture_case(all_other_memory_keeps_its_barriers),
-		fixture_case(a_range_names_what_it_touches),
-		fixture_case(foreign_memory_is_ignored),
-		cmocka_unit_test(what_lies_behind_a_barrier_is_idle_before_it_is_named),
-		fixture_case(what_was_named_is_named_again_without_a_wait),
-		fixture_case(what_is_pending_stays_so),
-		fixture_case(a_trim_waits_for_it),
-		fixture_case(a_context_that_goes_takes_it_along),
-		cmocka_unit_test(runs_of_pages_are_named),
-		fixture_case(where_all_is_reached_there_is_no_barrier),
-	};
-
-	return cmocka_run_group_tests_name("named", tests, NULL, NULL);
 }

@@ -35,7 +35,7 @@ static uint32_t chosen(struct fixture *f)
 	return cm_shards_number_of(cm_cache_heap_of_thread(f->cache, f->ctx)->device);
 }
 
-static void threads_take_shards_by_turns(void **state)
+shard_case(threads_take_shards_by_turns)
 {
 	struct fixture *f = *state;
 
@@ -53,12 +53,11 @@ static void threads_take_shards_by_turns(void **state)
 }
 
 /* As many pauses as make a thread contend, within the time or not. */
-static void only_a_thread_that_waits_often_leaves_the_first_shard(void **state)
+CM_TEST(only_a_thread_that_waits_often_leaves_the_first_shard)
 {
 	struct cm_policy policy;
 	struct fixture *f;
 
-	(void)state;
 	cm_policy_init(&policy);
 	f = open_with(&policy, 0);
 	case_close(f);
@@ -87,7 +86,7 @@ static void contend(struct fixture *f, uint32_t remote_frees)
 	(void)case_get(f, BLOCK);
 }
 
-static void a_thread_that_frees_memory_of_others_returns_to_the_first_shard(void **state)
+shard_case(a_thread_that_frees_memory_of_others_returns_to_the_first_shard)
 {
 	struct fixture *f = *state;
 	uint64_t addr;
@@ -113,13 +112,12 @@ static void a_thread_that_frees_memory_of_others_returns_to_the_first_shard(void
 }
 
 /* What a later shard takes from the driver is free no more on the device. */
-static void free_memory_is_that_of_the_device(void **state)
+CM_TEST(free_memory_is_that_of_the_device)
 {
 	struct fixture *f = open_limit(4 * BLOCK);
 	const struct cm_device_row *row = f->heap->device->row;
 	uint64_t addr;
 
-	(void)state;
 	fake_advance(MS);
 	case_settle(f); /* asks the driver */
 	assert_int_equal(row->free_bytes, 4 * BLOCK);
@@ -134,13 +132,12 @@ static void free_memory_is_that_of_the_device(void **state)
 	close_shards(f);
 }
 
-static void what_needs_one_lock_has_one_shard(void **state)
+CM_TEST(what_needs_one_lock_has_one_shard)
 {
 	struct cm_policy policy[6];
 	struct fixture *f;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < 6; i++) {
 		cm_policy_init(&policy[i]);
 		policy[i].shards = CM_SHARDS_ALWAYS;
@@ -162,7 +159,7 @@ static void what_needs_one_lock_has_one_shard(void **state)
 	}
 }
 
-static void a_thread_without_room_for_a_shard_stays(void **state)
+shard_case(a_thread_without_room_for_a_shard_stays)
 {
 	struct fixture *f = *state;
 
@@ -186,7 +183,7 @@ static void a_thread_without_room_for_a_shard_stays(void **state)
 
 /* ---- memory of other shards ---- */
 
-static void an_idle_segment_moves_to_the_shard_that_needs_it(void **state)
+shard_case(an_idle_segment_moves_to_the_shard_that_needs_it)
 {
 	static const uint64_t bytes[] = {BLOCK, 4 * MIB, 512};
 	struct fixture *f = *state;
@@ -216,7 +213,7 @@ static void an_idle_segment_moves_to_the_shard_that_needs_it(void **state)
 	}
 }
 
-static void a_block_of_a_moved_segment_is_found_and_freed_by_anyone(void **state)
+shard_case(a_block_of_a_moved_segment_is_found_and_freed_by_anyone)
 {
 	struct fixture *f = *state;
 	const uint64_t addr = leave_idle(f, 0, BLOCK);
@@ -254,7 +251,7 @@ static void a_block_of_a_moved_segment_is_found_and_freed_by_anyone(void **state
 }
 
 /* 2 MiB at the front of a segment of 20. */
-static void a_large_request_takes_a_piece_where_it_is(void **state)
+shard_case(a_large_request_takes_a_piece_where_it_is)
 {
 	struct fixture *f = *state;
 	const uint64_t addr = get_of(f, 0, 2 * MIB);
@@ -277,7 +274,7 @@ static void a_large_request_takes_a_piece_where_it_is(void **state)
 }
 
 /* A piece of a large segment does not serve, a whole one of another shard does. */
-static void the_device_does_not_grow_while_a_shard_has_what_fits(void **state)
+shard_case(the_device_does_not_grow_while_a_shard_has_what_fits)
 {
 	struct fixture *f = *state;
 	uint64_t addr[SHARDS];
@@ -296,7 +293,7 @@ static void the_device_does_not_grow_while_a_shard_has_what_fits(void **state)
 	assert_int_equal(case_reserved(f), (SHARDS + 1) * BLOCK);
 }
 
-static void pending_memory_of_another_shard_is_polled_before_the_device_grows(void **state)
+shard_case(pending_memory_of_another_shard_is_polled_before_the_device_grows)
 {
 	struct fixture *f = *state;
 	const uint64_t addr = get_of(f, 0, BLOCK);
@@ -332,14 +329,13 @@ static uint64_t move_behind_barrier(struct fixture *f)
 	return addr;
 }
 
-static void memory_that_others_will_reach_waits_for_the_barrier_of_its_last_shard(void **state)
+CM_TEST(memory_that_others_will_reach_waits_for_the_barrier_of_its_last_shard)
 {
 	struct fixture *f;
 	struct cm_heap *heap;
 	uint64_t addr, ctx;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < 5; i++) {
 		f = open_limit(0);
 		addr = move_behind_barrier(f);
@@ -364,7 +360,7 @@ static void memory_that_others_will_reach_waits_for_the_barrier_of_its_last_shar
 }
 
 /* Where a segment has a mark, its blocks are used where they are. */
-static void named_and_exported_segments_do_not_move(void **state)
+shard_case(named_and_exported_segments_do_not_move)
 {
 	struct fixture *f = *state;
 	uint64_t addr = get_of(f, 0, BLOCK), small = get_of(f, 0, 512);
@@ -393,7 +389,7 @@ static uint64_t pending_of(struct fixture *f, uint32_t number)
 }
 
 /* What is freed in one shard meanwhile does not keep the others from being ready. */
-static void a_wait_of_the_program_makes_all_shards_ready(void **state)
+shard_case(a_wait_of_the_program_makes_all_shards_ready)
 {
 	struct fixture *f = *state;
 	struct cm_program_wait wait;
@@ -421,7 +417,7 @@ static void a_wait_of_the_program_makes_all_shards_ready(void **state)
 }
 
 /* Work that names it does not keep other devices from anything. */
-static void memory_that_several_shards_have_had_is_of_one_device(void **state)
+shard_case(memory_that_several_shards_have_had_is_of_one_device)
 {
 	struct fixture *f = *state;
 	const uint64_t addr = leave_idle(f, 0, BLOCK);
@@ -433,7 +429,7 @@ static void memory_that_several_shards_have_had_is_of_one_device(void **state)
 	assert_int_equal(cm_cache_rows_of(f->cache, addr), 1);
 }
 
-static void a_shard_that_is_made_later_is_as_shared_as_the_others(void **state)
+shard_case(a_shard_that_is_made_later_is_as_shared_as_the_others)
 {
 	struct fixture *f = *state;
 	uint64_t addr;
@@ -450,7 +446,7 @@ static void a_shard_that_is_made_later_is_as_shared_as_the_others(void **state)
 	assert_int_equal(f->driver.called[FAKE_CTX_WAIT_EVENT], 0);
 }
 
-static void a_lost_block_is_retired_in_whichever_shard_it_is(void **state)
+shard_case(a_lost_block_is_retired_in_whichever_shard_it_is)
 {
 	const struct cm_driver_ops *ops = fake_driver_ops();
 	struct fixture *f = *state;
@@ -483,7 +479,7 @@ static void *read_returnable(void *data)
 	return NULL;
 }
 
-static void a_segment_that_moves_is_returnable_once(void **state)
+shard_case(a_segment_that_moves_is_returnable_once)
 {
 	struct reading reading = {.f = *state};
 	pthread_t reader;
@@ -498,31 +494,4 @@ static void a_segment_that_moves_is_returnable_once(void **state)
 	assert_int_equal(pthread_join(reader, NULL), 0);
 	assert_int_equal(calls_for_memory(*state), 1);
 	assert_int_equal(reading.most, BLOCK);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		shard_case(threads_take_shards_by_turns),
-		cmocka_unit_test(only_a_thread_that_waits_often_leaves_the_first_shard),
-		shard_case(a_thread_that_frees_memory_of_others_returns_to_the_first_shard),
-		cmocka_unit_test(free_memory_is_that_of_the_device),
-		cmocka_unit_test(what_needs_one_lock_has_one_shard),
-		shard_case(a_thread_without_room_for_a_shard_stays),
-		shard_case(an_idle_segment_moves_to_the_shard_that_needs_it),
-		shard_case(a_block_of_a_moved_segment_is_found_and_freed_by_anyone),
-		shard_case(a_large_request_takes_a_piece_where_it_is),
-		shard_case(the_device_does_not_grow_while_a_shard_has_what_fits),
-		shard_case(pending_memory_of_another_shard_is_polled_before_the_device_grows),
-		cmocka_unit_test(
-			memory_that_others_will_reach_waits_for_the_barrier_of_its_last_shard),
-		shard_case(named_and_exported_segments_do_not_move),
-		shard_case(a_wait_of_the_program_makes_all_shards_ready),
-		shard_case(a_segment_that_moves_is_returnable_once),
-		shard_case(memory_that_several_shards_have_had_is_of_one_device),
-		shard_case(a_shard_that_is_made_later_is_as_shared_as_the_others),
-		shard_case(a_lost_block_is_retired_in_whichever_shard_it_is),
-	};
-
-	return cmocka_run_group_tests_name("shard", tests, NULL, NULL);
 }

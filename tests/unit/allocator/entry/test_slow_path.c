@@ -30,12 +30,11 @@ static void allow_rows(void)
 	memset(rows_left, 0xff, sizeof(rows_left));
 }
 
-static void a_failure_is_answered_by_waiting_giving_back_and_asking_again(void **state)
+CM_TEST(a_failure_is_answered_by_waiting_giving_back_and_asking_again)
 {
 	struct fixture *f = case_open_limit(NULL, 100 * MIB);
 	uint64_t a, b, work;
 
-	(void)state;
 	a = case_get(f, 30 * MIB);
 	b = case_get(f, 40 * MIB);
 	case_put(f, a);
@@ -53,13 +52,12 @@ static void a_failure_is_answered_by_waiting_giving_back_and_asking_again(void *
 	case_close(f);
 }
 
-static void a_block_that_gets_ready_by_the_wait_serves_without_a_retry(void **state)
+CM_TEST(a_block_that_gets_ready_by_the_wait_serves_without_a_retry)
 {
 	struct cm_policy policy;
 	struct fixture *f;
 	uint64_t a;
 
-	(void)state;
 	cm_policy_init(&policy);
 	policy.reuse = CM_REUSE_GROW;
 	f = case_open_limit(&policy, 50 * MIB);
@@ -73,12 +71,11 @@ static void a_block_that_gets_ready_by_the_wait_serves_without_a_retry(void **st
 }
 
 /* A program that could have its 2.25 MiB without us must not fail for the 10 of a segment. */
-static void a_request_gets_its_own_size_where_a_segment_cannot_be_had(void **state)
+CM_TEST(a_request_gets_its_own_size_where_a_segment_cannot_be_had)
 {
 	struct fixture *f = case_open_limit(NULL, 67 * MIB + 2304 * KIB);
 	uint64_t addr;
 
-	(void)state;
 	(void)case_get(f, 64 * MIB);
 	addr = case_get(f, 2304 * KIB);
 	assert_int_equal(fake_memory_of(addr).bytes, 2304 * KIB);
@@ -91,13 +88,12 @@ static void a_request_gets_its_own_size_where_a_segment_cannot_be_had(void **sta
 }
 
 /* As on the driver alone, where both come out of the same memory. */
-static void a_small_request_takes_a_large_block_rather_than_fail(void **state)
+CM_TEST(a_small_request_takes_a_large_block_rather_than_fail)
 {
 	struct fixture *f = case_open_limit(NULL, 64 * MIB);
 	uint64_t addr[4], small;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < 4; i++)
 		addr[i] = case_get(f, 16 * MIB);
 	assert_int_equal(case_try(f, 512), CM_DRIVER_OUT_OF_MEMORY);
@@ -115,13 +111,12 @@ static void a_small_request_takes_a_large_block_rather_than_fail(void **state)
 	case_close(f);
 }
 
-static void small_requests_on_a_full_card_do_not_ask_the_driver_each_time(void **state)
+CM_TEST(small_requests_on_a_full_card_do_not_ask_the_driver_each_time)
 {
 	struct fixture *f = case_open_limit(NULL, 64 * MIB);
 	uint64_t calls, retries;
 	int i;
 
-	(void)state;
 	(void)case_get(f, 48 * MIB);
 	case_put(f, case_get(f, 16 * MIB));
 	(void)case_get(f, 3 * MIB);
@@ -135,12 +130,11 @@ static void small_requests_on_a_full_card_do_not_ask_the_driver_each_time(void *
 	case_close(f);
 }
 
-static void the_driver_is_not_asked_again_unless_memory_has_returned(void **state)
+CM_TEST(the_driver_is_not_asked_again_unless_memory_has_returned)
 {
 	struct fixture *f = case_open_limit(NULL, 100 * MIB);
 	const uint64_t addr = case_get(f, 64 * MIB);
 
-	(void)state;
 	/* The same size as of a segment. */
 	assert_int_equal(case_try(f, 40 * MIB), CM_DRIVER_OUT_OF_MEMORY);
 	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 2);
@@ -151,11 +145,10 @@ static void the_driver_is_not_asked_again_unless_memory_has_returned(void **stat
 }
 
 /* The card is known to be too small for a segment, which would be rounded up. */
-static void a_large_request_that_the_card_will_refuse_asks_for_its_own_size(void **state)
+CM_TEST(a_large_request_that_the_card_will_refuse_asks_for_its_own_size)
 {
 	struct fixture *f = case_open_limit(NULL, 100 * MIB);
 
-	(void)state;
 	(void)case_get(f, 64 * MIB);
 	assert_int_equal(case_try(f, 40 * MIB), CM_DRIVER_OUT_OF_MEMORY);
 	assert_int_equal(case_try(f, 40 * MIB - 512), CM_DRIVER_OUT_OF_MEMORY);
@@ -164,7 +157,7 @@ static void a_large_request_that_the_card_will_refuse_asks_for_its_own_size(void
 	case_close(f);
 }
 
-static void an_error_that_is_not_want_of_memory_goes_to_the_program(void **state)
+fixture_case(an_error_that_is_not_want_of_memory_goes_to_the_program)
 {
 	struct fixture *f = *state;
 
@@ -177,13 +170,12 @@ static void an_error_that_is_not_want_of_memory_goes_to_the_program(void **state
 	(void)case_get(f, MIB);
 }
 
-static void full_tables_pass_the_request_on(void **state)
+CM_TEST(full_tables_pass_the_request_on)
 {
 	static const enum cm_table tables[] = {CM_TABLE_BLOCK, CM_TABLE_SEGMENT};
 	struct fixture *f;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < 2; i++) {
 		allow_rows();
 		f = case_open_limit(NULL, 0);
@@ -199,13 +191,12 @@ static void full_tables_pass_the_request_on(void **state)
 }
 
 /* Where no row is left for the remainder, the block is allocated whole. */
-static void without_a_row_for_the_rest_a_block_is_not_cut(void **state)
+CM_TEST(without_a_row_for_the_rest_a_block_is_not_cut)
 {
 	struct fixture *f = case_open_limit(NULL, 0);
 	uint64_t addr;
 	int i;
 
-	(void)state;
 	allow_rows();
 	rows_left[CM_TABLE_BLOCK] = 1;
 	/* The last row of the first batch is the remainder. */
@@ -222,12 +213,11 @@ static void without_a_row_for_the_rest_a_block_is_not_cut(void **state)
 }
 
 /* Natively the kernel and the request have nothing to do with each other. */
-static void a_kernel_without_end_does_not_hang_a_request(void **state)
+CM_TEST(a_kernel_without_end_does_not_hang_a_request)
 {
 	struct fixture *f = case_open_limit(NULL, 200 * MIB);
 	uint64_t keep = case_get(f, 512), kernel, now;
 
-	(void)state;
 	case_put(f, case_get(f, 150 * MIB));
 	case_settle(f);
 	kernel = fixture_launch(f, f->ctx, 1, keep, 512, FAKE_FOREVER);
@@ -250,7 +240,7 @@ static void a_kernel_without_end_does_not_hang_a_request(void **state)
 }
 
 /* The driver would wait for the kernel before it takes that back. */
-static void what_a_capture_kept_hangs_no_request(void **state)
+CM_TEST(what_a_capture_kept_hangs_no_request)
 {
 	static const enum cm_mode modes[] = {CM_MODE_CACHE, CM_MODE_STATS};
 	struct cm_policy policy;
@@ -258,7 +248,6 @@ static void what_a_capture_kept_hangs_no_request(void **state)
 	uint64_t addr, keep;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < 2; i++) {
 		cm_policy_init(&policy);
 		policy.mode = modes[i];
@@ -282,14 +271,13 @@ static void what_a_capture_kept_hangs_no_request(void **state)
 }
 
 /* To give back memory of one device does not wait for another, unless that has access to it. */
-static void a_kernel_without_end_of_another_device_keeps_no_memory(void **state)
+CM_TEST(a_kernel_without_end_of_another_device_keeps_no_memory)
 {
 	uint64_t ctx, kernel, bytes;
 	struct cm_heap *heap;
 	struct fixture *f;
 	int shared;
 
-	(void)state;
 	for (shared = 0; shared < 2; shared++) {
 		f = case_open_limit(NULL, 200 * MIB);
 		ctx = fixture_add_context(f, 1, &heap);
@@ -309,12 +297,11 @@ static void a_kernel_without_end_of_another_device_keeps_no_memory(void **state)
 }
 
 /* Whatever call fails, an answer that nobody gave is not taken for a good one. */
-static void what_cannot_be_asked_for_is_not_waited_for(void **state)
+CM_TEST(what_cannot_be_asked_for_is_not_waited_for)
 {
 	struct fixture *f;
 	uint64_t keep, call;
 
-	(void)state;
 	/* The first calls are one of each kind; thousands of questions follow. */
 	for (call = 1; call <= 12; call++) {
 		f = case_open_limit(NULL, 200 * MIB);
@@ -332,12 +319,11 @@ static void what_cannot_be_asked_for_is_not_waited_for(void **state)
 	}
 }
 
-static void a_kernel_that_takes_its_time_is_waited_for(void **state)
+CM_TEST(a_kernel_that_takes_its_time_is_waited_for)
 {
 	struct fixture *f = case_open_limit(NULL, 200 * MIB);
 	uint64_t keep = case_get(f, 512);
 
-	(void)state;
 	case_put(f, case_get(f, 150 * MIB));
 	case_settle(f);
 	(void)fixture_launch(f, f->ctx, 1, keep, 512, 5000 * MS);
@@ -358,12 +344,11 @@ static int free_late(uint64_t ctx, uint64_t addr)
 	return f->cache->ops->mem_free(ctx, addr);
 }
 
-static void what_others_get_meanwhile_is_not_taken_for_what_went(void **state)
+CM_TEST(what_others_get_meanwhile_is_not_taken_for_what_went)
 {
 	struct fixture *f = case_open(&(struct fixture_params){.limit_bytes = 200 * MIB});
 	struct cm_driver_ops ops = *fake_driver_ops();
 
-	(void)state;
 	(void)case_get(f, 140 * MIB);
 	case_put(f, case_get(f, 54 * MIB));
 	case_settle(f);
@@ -412,13 +397,12 @@ static int free_for_another(uint64_t ctx, uint64_t addr)
 	return err;
 }
 
-static void nobody_fails_since_another_frees_and_allocates_its_own(void **state)
+CM_TEST(nobody_fails_since_another_frees_and_allocates_its_own)
 {
 	struct cm_driver_ops ops = *fake_driver_ops();
 	struct cm_policy policy;
 	struct fixture *f;
 
-	(void)state;
 	cm_policy_init(&policy);
 	policy.placement = CM_PLACEMENT_EXACT;
 	trading = f = case_open_limit(&policy, 128 * MIB);
@@ -447,7 +431,7 @@ static int free_while_the_end_waits(uint64_t ctx, uint64_t addr)
 	return fake_driver_ops()->mem_free(ctx, addr);
 }
 
-static void what_goes_back_at_once_holds_up_the_end_of_its_context(void **state)
+fixture_case(what_goes_back_at_once_holds_up_the_end_of_its_context)
 {
 	struct cm_driver_ops ops = *fake_driver_ops();
 	struct fixture *f = trading = *state;
@@ -475,7 +459,7 @@ static int alloc_and_end(uint64_t ctx, uint64_t bytes, uint64_t *ret_addr)
 	return err;
 }
 
-static void what_a_context_took_along_is_no_memory_of_the_next(void **state)
+fixture_case(what_a_context_took_along_is_no_memory_of_the_next)
 {
 	struct cm_driver_ops ops = *fake_driver_ops();
 	struct fixture *f = trading = *state;
@@ -490,7 +474,7 @@ static void what_a_context_took_along_is_no_memory_of_the_next(void **state)
 }
 
 /* The 1st, the 2nd, ... call of the driver fails, until a run meets no failure. */
-static void whatever_call_fails_the_counters_balance(void **state)
+CM_TEST(whatever_call_fails_the_counters_balance)
 {
 	static const int codes[] = {CM_DRIVER_OUT_OF_MEMORY, FAKE_INVALID_VALUE, FAKE_STICKY_ERROR,
 				    CM_DRIVER_DEINITIALIZED};
@@ -500,7 +484,6 @@ static void whatever_call_fails_the_counters_balance(void **state)
 	bool met;
 	int old;
 
-	(void)state;
 	for (i = 0; i < sizeof(codes) / sizeof(codes[0]) * 2; i++) {
 		old = i % 2;
 		for (call = 1, met = true; met; call++) {
@@ -521,29 +504,6 @@ static void whatever_call_fails_the_counters_balance(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_failure_is_answered_by_waiting_giving_back_and_asking_again),
-		cmocka_unit_test(a_block_that_gets_ready_by_the_wait_serves_without_a_retry),
-		cmocka_unit_test(a_request_gets_its_own_size_where_a_segment_cannot_be_had),
-		cmocka_unit_test(a_small_request_takes_a_large_block_rather_than_fail),
-		cmocka_unit_test(small_requests_on_a_full_card_do_not_ask_the_driver_each_time),
-		cmocka_unit_test(the_driver_is_not_asked_again_unless_memory_has_returned),
-		cmocka_unit_test(a_large_request_that_the_card_will_refuse_asks_for_its_own_size),
-		fixture_case(an_error_that_is_not_want_of_memory_goes_to_the_program),
-		cmocka_unit_test(full_tables_pass_the_request_on),
-		cmocka_unit_test(without_a_row_for_the_rest_a_block_is_not_cut),
-		cmocka_unit_test(a_kernel_without_end_does_not_hang_a_request),
-		cmocka_unit_test(what_a_capture_kept_hangs_no_request),
-		cmocka_unit_test(a_kernel_without_end_of_another_device_keeps_no_memory),
-		cmocka_unit_test(what_cannot_be_asked_for_is_not_waited_for),
-		cmocka_unit_test(a_kernel_that_takes_its_time_is_waited_for),
-		cmocka_unit_test(what_others_get_meanwhile_is_not_taken_for_what_went),
-		cmocka_unit_test(nobody_fails_since_another_frees_and_allocates_its_own),
-		fixture_case(what_goes_back_at_once_holds_up_the_end_of_its_context),
-		fixture_case(what_a_context_took_along_is_no_memory_of_the_next),
-		cmocka_unit_test(whatever_call_fails_the_counters_balance),
-	};
-
 	allow_rows();
-	return cmocka_run_group_tests_name("slow_path", tests, NULL, NULL);
+	return cm_run_tests(NULL, NULL);
 }

@@ -14,12 +14,11 @@ static struct fixture *open_oversize(void)
 	return case_open_limit(&policy, 200 * MIB);
 }
 
-static void an_oversize_block_that_is_enough_is_given_back_first(void **state)
+CM_TEST(an_oversize_block_that_is_enough_is_given_back_first)
 {
 	struct fixture *f = open_oversize();
 	uint64_t a, b;
 
-	(void)state;
 	a = case_get(f, 40 * MIB);
 	b = case_get(f, 100 * MIB);
 	case_put(f, a);
@@ -33,12 +32,11 @@ static void an_oversize_block_that_is_enough_is_given_back_first(void **state)
 	case_close(f);
 }
 
-static void oversize_blocks_go_from_the_largest_down(void **state)
+CM_TEST(oversize_blocks_go_from_the_largest_down)
 {
 	struct fixture *f = open_oversize();
 	uint64_t a, b, c;
 
-	(void)state;
 	a = case_get(f, 40 * MIB);
 	b = case_get(f, 50 * MIB);
 	c = case_get(f, 70 * MIB);
@@ -63,7 +61,7 @@ static struct fixture *open_fraction(double fraction, double threshold, uint64_t
 	return case_open_limit(&policy, limit_bytes);
 }
 
-static void the_lower_of_two_caps_holds(void **state)
+CM_TEST(the_lower_of_two_caps_holds)
 {
 	static const struct {
 		double fraction;
@@ -77,7 +75,6 @@ static void the_lower_of_two_caps_holds(void **state)
 	struct fixture *f;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(caps) / sizeof(caps[0]); i++) {
 		cm_policy_init(&policy);
 		policy.memory_fraction = caps[i].fraction;
@@ -88,11 +85,10 @@ static void the_lower_of_two_caps_holds(void **state)
 	}
 }
 
-static void the_cap_is_kept_without_asking_the_driver(void **state)
+CM_TEST(the_cap_is_kept_without_asking_the_driver)
 {
 	struct fixture *f = open_fraction(0.5, 0, 200 * MIB);
 
-	(void)state;
 	(void)case_get(f, 60 * MIB);
 	assert_int_equal(case_try(f, 60 * MIB), CM_DRIVER_OUT_OF_MEMORY);
 	assert_sound(f);
@@ -105,11 +101,10 @@ static void the_cap_is_kept_without_asking_the_driver(void **state)
 	case_close(f);
 }
 
-static void below_the_cap_cached_memory_makes_room(void **state)
+CM_TEST(below_the_cap_cached_memory_makes_room)
 {
 	struct fixture *f = open_fraction(0.5, 0, 200 * MIB);
 
-	(void)state;
 	case_put(f, case_get(f, 60 * MIB));
 	case_settle(f);
 	(void)case_get(f, 80 * MIB);
@@ -119,24 +114,22 @@ static void below_the_cap_cached_memory_makes_room(void **state)
 	case_close(f);
 }
 
-static void a_fraction_of_nothing_allows_nothing(void **state)
+CM_TEST(a_fraction_of_nothing_allows_nothing)
 {
 	struct fixture *f = open_fraction(0, 0, 200 * MIB);
 
-	(void)state;
 	assert_int_equal(case_try(f, 512), CM_DRIVER_OUT_OF_MEMORY);
 	assert_int_equal(f->driver.called[FAKE_MEM_ALLOC], 0);
 	case_close(f);
 }
 
 /* The cap is 400 MiB, the threshold 160. */
-static void garbage_collection_takes_what_was_idle_longest(void **state)
+CM_TEST(garbage_collection_takes_what_was_idle_longest)
 {
 	struct fixture *f = open_fraction(0.5, 0.4, 800 * MIB);
 	uint64_t old, young;
 	int i;
 
-	(void)state;
 	old = case_get(f, 90 * MIB);
 	young = case_get(f, 100 * MIB);
 	case_put(f, old);
@@ -156,11 +149,10 @@ static void garbage_collection_takes_what_was_idle_longest(void **state)
 	case_close(f);
 }
 
-static void garbage_collection_needs_a_cap_and_an_excess(void **state)
+CM_TEST(garbage_collection_needs_a_cap_and_an_excess)
 {
 	struct fixture *f = open_fraction(1, 0.5, 400 * MIB);
 
-	(void)state;
 	case_put(f, case_get(f, 150 * MIB));
 	case_settle(f);
 	(void)case_get(f, 160 * MIB);
@@ -172,20 +164,4 @@ static void garbage_collection_needs_a_cap_and_an_excess(void **state)
 	(void)case_get(f, 160 * MIB);
 	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 0);
 	case_close(f);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_oversize_block_that_is_enough_is_given_back_first),
-		cmocka_unit_test(oversize_blocks_go_from_the_largest_down),
-		cmocka_unit_test(the_lower_of_two_caps_holds),
-		cmocka_unit_test(the_cap_is_kept_without_asking_the_driver),
-		cmocka_unit_test(below_the_cap_cached_memory_makes_room),
-		cmocka_unit_test(a_fraction_of_nothing_allows_nothing),
-		cmocka_unit_test(garbage_collection_takes_what_was_idle_longest),
-		cmocka_unit_test(garbage_collection_needs_a_cap_and_an_excess),
-	};
-
-	return cmocka_run_group_tests_name("slow_path_limits", tests, NULL, NULL);
 }

@@ -35,7 +35,7 @@ static bool close_epoch(struct fixture *f)
 	return closed;
 }
 
-static void what_was_freed_before_is_ready_without_a_call(void **state)
+fixture_case(what_was_freed_before_is_ready_without_a_call)
 {
 	struct fixture *f = *state;
 	uint64_t addr = free_in_use(f), calls = f->driver.calls;
@@ -49,7 +49,7 @@ static void what_was_freed_before_is_ready_without_a_call(void **state)
 	assert_int_equal(f->driver.calls, calls);
 }
 
-static void a_wait_that_fails_makes_nothing_ready(void **state)
+fixture_case(a_wait_that_fails_makes_nothing_ready)
 {
 	struct fixture *f = *state;
 
@@ -60,7 +60,7 @@ static void a_wait_that_fails_makes_nothing_ready(void **state)
 }
 
 /* The open epoch is ready as a whole or not at all; what was closed before is. */
-static void what_is_freed_meanwhile_waits(void **state)
+fixture_case(what_is_freed_meanwhile_waits)
 {
 	struct fixture *f = *state;
 	uint64_t late = case_get(f, MIB);
@@ -79,7 +79,7 @@ static void what_is_freed_meanwhile_waits(void **state)
 	assert_int_equal(f->heap->row->pending_bytes, 0);
 }
 
-static void what_is_closed_meanwhile_waits(void **state)
+fixture_case(what_is_closed_meanwhile_waits)
 {
 	struct fixture *f = *state;
 	uint64_t late = case_get(f, MIB);
@@ -96,7 +96,7 @@ static void what_is_closed_meanwhile_waits(void **state)
 }
 
 /* An epoch that cannot be recorded opens again under its number, and more joins it. */
-static void what_opens_again_waits(void **state)
+fixture_case(what_opens_again_waits)
 {
 	struct fixture *f = *state;
 	uint64_t late = case_get(f, MIB);
@@ -113,13 +113,12 @@ static void what_opens_again_waits(void **state)
 	assert_int_equal(f->heap->row->pending_bytes, BYTES + MIB);
 }
 
-static void others_that_reach_the_memory_are_not_waited_for(void **state)
+CM_TEST(others_that_reach_the_memory_are_not_waited_for)
 {
 	struct fixture *f;
 	struct cm_heap *heap;
 	int shared;
 
-	(void)state;
 	for (shared = 0; shared < 2; shared++) {
 		f = case_open(&(struct fixture_params){0});
 		if (shared)
@@ -132,7 +131,7 @@ static void others_that_reach_the_memory_are_not_waited_for(void **state)
 	}
 }
 
-static void nothing_is_ready_while_a_context_ends_or_a_capture_is_active(void **state)
+fixture_case(nothing_is_ready_while_a_context_ends_or_a_capture_is_active)
 {
 	struct fixture *f = *state;
 	struct cm_program_wait wait;
@@ -163,7 +162,7 @@ static void nothing_is_ready_while_a_context_ends_or_a_capture_is_active(void **
 }
 
 /* The heap serves another context of the same handle by then, whose work goes on. */
-static void a_context_that_comes_again_is_another(void **state)
+fixture_case(a_context_that_comes_again_is_another)
 {
 	struct fixture *f = *state;
 	const struct cm_context_info info = {.ctx = f->ctx, .can = CM_CAN_CTX_EVENTS};
@@ -181,20 +180,4 @@ static void a_context_that_comes_again_is_another(void **state)
 	(void)free_in_use(f);
 	cm_cache_end_wait(&wait);
 	assert_int_equal(f->heap->row->pending_bytes, BYTES);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		fixture_case(what_was_freed_before_is_ready_without_a_call),
-		fixture_case(a_wait_that_fails_makes_nothing_ready),
-		fixture_case(what_is_freed_meanwhile_waits),
-		fixture_case(what_is_closed_meanwhile_waits),
-		fixture_case(what_opens_again_waits),
-		cmocka_unit_test(others_that_reach_the_memory_are_not_waited_for),
-		fixture_case(nothing_is_ready_while_a_context_ends_or_a_capture_is_active),
-		fixture_case(a_context_that_comes_again_is_another),
-	};
-
-	return cmocka_run_group_tests_name("submission", tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 
 #include "tests/unit/fixture_case.h"
 
-static void a_trim_returns_what_is_wholly_free(void **state)
+fixture_case(a_trim_returns_what_is_wholly_free)
 {
 	struct fixture *f = *state;
 	uint64_t small = case_get(f, 512), large = case_get(f, 30 * MIB), bytes = 0;
@@ -28,7 +28,7 @@ static void a_trim_returns_what_is_wholly_free(void **state)
 	assert_no_memory(f);
 }
 
-static void a_trim_of_all_devices_returns_everything(void **state)
+fixture_case(a_trim_of_all_devices_returns_everything)
 {
 	struct fixture *f = *state;
 	struct cm_heap *heap[3];
@@ -46,7 +46,7 @@ static void a_trim_of_all_devices_returns_everything(void **state)
 }
 
 /* More segments than are given back at a time. */
-static void a_trim_returns_any_number_of_segments(void **state)
+fixture_case(a_trim_returns_any_number_of_segments)
 {
 	struct fixture *f = *state;
 	uint64_t addr[200], bytes;
@@ -61,7 +61,7 @@ static void a_trim_returns_any_number_of_segments(void **state)
 	assert_sound(f);
 }
 
-static void room_is_made_on_the_device_of_the_context(void **state)
+fixture_case(room_is_made_on_the_device_of_the_context)
 {
 	struct fixture *f = *state;
 	struct cm_heap *heap;
@@ -75,7 +75,7 @@ static void room_is_made_on_the_device_of_the_context(void **state)
 	assert_int_equal(cm_cache_make_room(f->cache, f->ctx), 0);
 }
 
-static void an_exported_block_is_given_back_and_never_recycled(void **state)
+fixture_case(an_exported_block_is_given_back_and_never_recycled)
 {
 	struct fixture *f = *state;
 	uint64_t addr = case_get(f, 64 * MIB);
@@ -87,7 +87,7 @@ static void an_exported_block_is_given_back_and_never_recycled(void **state)
 	assert_no_memory(f);
 }
 
-static void an_exported_segment_serves_nobody_else(void **state)
+fixture_case(an_exported_segment_serves_nobody_else)
 {
 	struct fixture *f = *state;
 	uint64_t addr = case_get(f, 2 * MIB);
@@ -100,7 +100,7 @@ static void an_exported_segment_serves_nobody_else(void **state)
 }
 
 /* One block was freed before, and waits for the device. */
-static void an_exported_segment_goes_with_its_last_block(void **state)
+fixture_case(an_exported_segment_goes_with_its_last_block)
 {
 	struct fixture *f = *state;
 	uint64_t a = case_get(f, 2 * MIB), b = case_get(f, 2 * MIB), c = case_get(f, 2 * MIB);
@@ -116,7 +116,7 @@ static void an_exported_segment_goes_with_its_last_block(void **state)
 	assert_no_memory(f);
 }
 
-static void a_draining_heap_gives_back_and_passes_on(void **state)
+fixture_case(a_draining_heap_gives_back_and_passes_on)
 {
 	struct fixture *f = *state;
 	uint64_t a = case_get(f, 64 * MIB), b = case_get(f, 64 * MIB), c = case_get(f, 64 * MIB);
@@ -134,20 +134,4 @@ static void a_draining_heap_gives_back_and_passes_on(void **state)
 	assert_sound(f);
 	assert_int_equal(f->driver.used_bytes[0], 0);
 	assert_no_memory(f);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		fixture_case(a_trim_returns_what_is_wholly_free),
-		fixture_case(a_trim_of_all_devices_returns_everything),
-		fixture_case(a_trim_returns_any_number_of_segments),
-		fixture_case(room_is_made_on_the_device_of_the_context),
-		fixture_case(an_exported_block_is_given_back_and_never_recycled),
-		fixture_case(an_exported_segment_serves_nobody_else),
-		fixture_case(an_exported_segment_goes_with_its_last_block),
-		fixture_case(a_draining_heap_gives_back_and_passes_on),
-	};
-
-	return cmocka_run_group_tests_name("trim", tests, NULL, NULL);
 }

@@ -50,7 +50,7 @@ static void assert_kind(struct fixture *f, enum cm_uncached_kind kind, int64_t c
 	assert_int_equal(row.other_bytes[kind].current, bytes);
 }
 
-static void each_kind_has_its_own_bytes_and_pieces(void **state)
+fixture_case(each_kind_has_its_own_bytes_and_pieces)
 {
 	struct fixture *f = *state;
 	struct cm_device_row row;
@@ -75,7 +75,7 @@ static void each_kind_has_its_own_bytes_and_pieces(void **state)
 }
 
 /* An array and an address may be the same number. */
-static void names_of_different_kinds_do_not_meet(void **state)
+fixture_case(names_of_different_kinds_do_not_meet)
 {
 	struct fixture *f = *state;
 	enum cm_uncached_name name;
@@ -89,7 +89,7 @@ static void names_of_different_kinds_do_not_meet(void **state)
 }
 
 /* Handles are numbers or addresses of the driver's, in no grain. */
-static void handles_that_lie_close_are_told_apart(void **state)
+fixture_case(handles_that_lie_close_are_told_apart)
 {
 	struct fixture *f = *state;
 	uint64_t i;
@@ -103,7 +103,7 @@ static void handles_that_lie_close_are_told_apart(void **state)
 	}
 }
 
-static void what_has_no_name_or_no_size_is_not_counted(void **state)
+fixture_case(what_has_no_name_or_no_size_is_not_counted)
 {
 	struct fixture *f = *state;
 
@@ -115,7 +115,7 @@ static void what_has_no_name_or_no_size_is_not_counted(void **state)
 	cm_uncached_put_back(f->cache, 0);
 }
 
-static void a_refused_free_leaves_it_in_the_counters(void **state)
+fixture_case(a_refused_free_leaves_it_in_the_counters)
 {
 	struct fixture *f = *state;
 	uint32_t taken;
@@ -132,7 +132,7 @@ static void a_refused_free_leaves_it_in_the_counters(void **state)
 }
 
 /* The driver has it back and gives it to another thread, before the first one's call returns. */
-static void an_address_may_be_allocated_before_its_free_returns(void **state)
+fixture_case(an_address_may_be_allocated_before_its_free_returns)
 {
 	struct fixture *f = *state;
 	uint32_t taken;
@@ -149,7 +149,7 @@ static void an_address_may_be_allocated_before_its_free_returns(void **state)
 
 /* By who does not go through our hooks: the driver gives the name out again, and that is how we
  * learn. */
-static void what_was_given_up_past_us_leaves_the_counters(void **state)
+fixture_case(what_was_given_up_past_us_leaves_the_counters)
 {
 	struct fixture *f = *state;
 
@@ -168,7 +168,7 @@ static void what_was_given_up_past_us_leaves_the_counters(void **state)
 	assert_kind(f, CM_UNCACHED_VMM, 1, 2 * MIB);
 }
 
-static void mapped_memory_lasts_as_long_as_anything_holds_it(void **state)
+fixture_case(mapped_memory_lasts_as_long_as_anything_holds_it)
 {
 	struct fixture *f = *state;
 
@@ -188,7 +188,7 @@ static void mapped_memory_lasts_as_long_as_anything_holds_it(void **state)
 }
 
 /* Of several mappings in one range, refused once and then taken back. */
-static void a_range_of_mappings_goes_together(void **state)
+fixture_case(a_range_of_mappings_goes_together)
 {
 	struct fixture *f = *state;
 	uint64_t i;
@@ -211,7 +211,7 @@ static void a_range_of_mappings_goes_together(void **state)
 	assert_int_equal(cm_uncached_take_mapped(f->cache, GIB, 2 * MIB), 0);
 }
 
-static void a_context_takes_along_what_it_had(void **state)
+fixture_case(a_context_takes_along_what_it_had)
 {
 	struct fixture *f = *state;
 	const struct cm_uncached_memory nobodys = {.kind = CM_UNCACHED_VMM, .bytes = 5};
@@ -238,7 +238,7 @@ static void a_context_takes_along_what_it_had(void **state)
 static struct fixture *napping;
 
 /* The driver refuses a free in a context that another thread is destroying. */
-static void a_context_takes_along_what_is_put_back_after_its_end(void **state)
+fixture_case(a_context_takes_along_what_is_put_back_after_its_end)
 {
 	struct fixture *f = *state;
 	uint32_t taken;
@@ -266,7 +266,7 @@ static void forget(uint64_t ns)
 }
 
 /* The driver has given it anew; who has destroyed the context has not come so far as to say so. */
-static void what_lies_where_a_going_context_had_memory_is_the_drivers_to_free(void **state)
+fixture_case(what_lies_where_a_going_context_had_memory_is_the_drivers_to_free)
 {
 	struct cm_driver_ops ops = *fake_driver_ops();
 	struct fixture *f = *state;
@@ -291,7 +291,7 @@ static void what_lies_where_a_going_context_had_memory_is_the_drivers_to_free(vo
 }
 
 /* cuCtxDestroy of a NULL, which the driver refuses. */
-static void no_context_takes_nothing_along(void **state)
+fixture_case(no_context_takes_nothing_along)
 {
 	struct fixture *f = *state;
 	const struct cm_uncached_memory nobodys = {.kind = CM_UNCACHED_VMM, .bytes = 2 * MIB};
@@ -305,7 +305,7 @@ static void no_context_takes_nothing_along(void **state)
 	assert_kind(f, CM_UNCACHED_VMM, 0, 0);
 }
 
-static void rows_are_used_again(void **state)
+fixture_case(rows_are_used_again)
 {
 	struct fixture *f = *state;
 	uint32_t rows, i;
@@ -320,7 +320,7 @@ static void rows_are_used_again(void **state)
 }
 
 /* Then it is not counted, and its end is none either. */
-static void without_pages_nothing_is_counted(void **state)
+fixture_case(without_pages_nothing_is_counted)
 {
 	struct fixture *f = *state;
 	uint64_t i, counted;
@@ -341,27 +341,4 @@ static void without_pages_nothing_is_counted(void **state)
 	for (i = 1; i <= 5000; i++)
 		give_up(f, CM_NAME_ADDRESS, i * MIB);
 	assert_kind(f, CM_UNCACHED_ASYNC, 0, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		fixture_case(each_kind_has_its_own_bytes_and_pieces),
-		fixture_case(names_of_different_kinds_do_not_meet),
-		fixture_case(handles_that_lie_close_are_told_apart),
-		fixture_case(what_has_no_name_or_no_size_is_not_counted),
-		fixture_case(a_refused_free_leaves_it_in_the_counters),
-		fixture_case(an_address_may_be_allocated_before_its_free_returns),
-		fixture_case(what_was_given_up_past_us_leaves_the_counters),
-		fixture_case(mapped_memory_lasts_as_long_as_anything_holds_it),
-		fixture_case(a_range_of_mappings_goes_together),
-		fixture_case(a_context_takes_along_what_it_had),
-		fixture_case(a_context_takes_along_what_is_put_back_after_its_end),
-		fixture_case(what_lies_where_a_going_context_had_memory_is_the_drivers_to_free),
-		fixture_case(no_context_takes_nothing_along),
-		fixture_case(rows_are_used_again),
-		fixture_case(without_pages_nothing_is_counted),
-	};
-
-	return cmocka_run_group_tests_name("others", tests, NULL, NULL);
 }

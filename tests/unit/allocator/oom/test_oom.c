@@ -6,13 +6,12 @@
 #include "allocator/state/state.h"
 #include "tests/unit/fixture_case.h"
 
-static void the_program_hears_of_it_when_nothing_is_left_to_give_back(void **state)
+CM_TEST(the_program_hears_of_it_when_nothing_is_left_to_give_back)
 {
 	struct fixture *f = case_open_limit(NULL, 100 * MIB);
 	const struct cm_device *device;
 	const struct cm_event *event;
 
-	(void)state;
 	(void)case_get(f, 64 * MIB);
 	assert_int_equal(case_try(f, 64 * MIB), CM_DRIVER_OUT_OF_MEMORY);
 	assert_sound(f);
@@ -28,13 +27,12 @@ static void the_program_hears_of_it_when_nothing_is_left_to_give_back(void **sta
 }
 
 /* Or what has gone back since the failure would be told as somebody else's. */
-static void what_is_left_follows_what_is_taken_and_given_back(void **state)
+CM_TEST(what_is_left_follows_what_is_taken_and_given_back)
 {
 	struct fixture *f = case_open_limit(NULL, 100 * MIB);
 	const struct cm_device_row *row = f->heap->device->row;
 	uint64_t first, second;
 
-	(void)state;
 	first = case_get(f, 64 * MIB);
 	assert_int_equal(case_try(f, 64 * MIB), CM_DRIVER_OUT_OF_MEMORY);
 	assert_int_equal(row->free_bytes, 36 * MIB);
@@ -57,14 +55,13 @@ static void what_is_left_follows_what_is_taken_and_given_back(void **state)
 }
 
 /* To say what is free is the last call that a request makes which fails. */
-static void what_the_driver_does_not_say_is_not_entered_as_full(void **state)
+CM_TEST(what_the_driver_does_not_say_is_not_entered_as_full)
 {
 	const struct cm_event *event;
 	struct cm_policy policy;
 	struct fixture *f;
 	uint64_t calls;
 
-	(void)state;
 	cm_policy_init(&policy);
 	policy.peer_processes = false;
 	f = case_open_limit(&policy, 100 * MIB);
@@ -84,13 +81,12 @@ static void what_the_driver_does_not_say_is_not_entered_as_full(void **state)
 	case_close(f);
 }
 
-static void what_failed_is_told_with_all_that_holds_the_device(void **state)
+CM_TEST(what_failed_is_told_with_all_that_holds_the_device)
 {
 	struct fixture *f = case_open_limit(NULL, 100 * MIB);
 	const struct cm_oom *oom = &f->driver.last_oom;
 	uint64_t small, large;
 
-	(void)state;
 	small = case_get(f, 15 * MIB);
 	(void)case_get(f, 3 * MIB); /* of 6 */
 	(void)case_get(f, 18 * MIB);
@@ -119,12 +115,11 @@ static void what_failed_is_told_with_all_that_holds_the_device(void **state)
 	case_close(f);
 }
 
-static void a_peer_is_asked_for_what_is_missing(void **state)
+CM_TEST(a_peer_is_asked_for_what_is_missing)
 {
 	struct fixture *f = case_open_limit(NULL, 100 * MIB);
 	const struct cm_oom *oom = &f->driver.last_oom;
 
-	(void)state;
 	(void)case_get(f, 60 * MIB);
 	f->driver.peer_bytes = 50 * MIB;
 	f->driver.peer_gives = 20 * MIB;
@@ -142,12 +137,11 @@ static void a_peer_is_asked_for_what_is_missing(void **state)
 	case_close(f);
 }
 
-static void nobody_is_asked_where_nobody_can_help(void **state)
+CM_TEST(nobody_is_asked_where_nobody_can_help)
 {
 	struct cm_policy policy;
 	struct fixture *f;
 
-	(void)state;
 	cm_policy_init(&policy);
 	policy.memory_limit = 50 * MIB;
 	f = case_open_limit(&policy, 100 * MIB);
@@ -174,12 +168,11 @@ static void nobody_is_asked_where_nobody_can_help(void **state)
 	case_close(f);
 }
 
-static void good_news_is_told_once_and_of_the_same_size(void **state)
+CM_TEST(good_news_is_told_once_and_of_the_same_size)
 {
 	struct fixture *f = case_open_limit(NULL, 100 * MIB);
 	uint64_t keep;
 
-	(void)state;
 	keep = case_get(f, 64 * MIB);
 	assert_int_equal(case_try(f, 64 * MIB), CM_DRIVER_OUT_OF_MEMORY);
 	(void)case_get(f, 30 * MIB);
@@ -195,12 +188,11 @@ static void good_news_is_told_once_and_of_the_same_size(void **state)
 	case_close(f);
 }
 
-static void nothing_is_told_where_the_policy_says_so(void **state)
+CM_TEST(nothing_is_told_where_the_policy_says_so)
 {
 	struct cm_policy policy;
 	struct fixture *f;
 
-	(void)state;
 	cm_policy_init(&policy);
 	policy.oom_report = CM_OOM_REPORT_OFF;
 	f = case_open_limit(&policy, 100 * MIB);
@@ -212,34 +204,16 @@ static void nothing_is_told_where_the_policy_says_so(void **state)
 }
 
 /* Or its stack would go to an event from before. */
-static void a_failure_that_is_not_recorded_has_no_event(void **state)
+CM_TEST(a_failure_that_is_not_recorded_has_no_event)
 {
 	struct fixture *f = case_open_limit(NULL, 100 * MIB);
 	const struct cm_oom *oom = &f->driver.last_oom;
 	uint64_t recorded;
 
-	(void)state;
 	assert_int_equal(case_try(f, 101 * MIB), CM_DRIVER_OUT_OF_MEMORY);
 	assert_int_equal(oom->event, f->heap->device->row->event_next);
 	assert_int_equal(cm_cache_record_events(f->cache, CM_ALL_DEVICES, false, &recorded), 0);
 	assert_int_equal(case_try(f, 101 * MIB), CM_DRIVER_OUT_OF_MEMORY);
 	assert_int_equal(oom->event, 0);
 	case_close(f);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_program_hears_of_it_when_nothing_is_left_to_give_back),
-		cmocka_unit_test(what_is_left_follows_what_is_taken_and_given_back),
-		cmocka_unit_test(what_the_driver_does_not_say_is_not_entered_as_full),
-		cmocka_unit_test(what_failed_is_told_with_all_that_holds_the_device),
-		cmocka_unit_test(a_peer_is_asked_for_what_is_missing),
-		cmocka_unit_test(nobody_is_asked_where_nobody_can_help),
-		cmocka_unit_test(good_news_is_told_once_and_of_the_same_size),
-		cmocka_unit_test(nothing_is_told_where_the_policy_says_so),
-		cmocka_unit_test(a_failure_that_is_not_recorded_has_no_event),
-	};
-
-	return cmocka_run_group_tests_name("oom", tests, NULL, NULL);
 }

@@ -169,11 +169,10 @@ static struct cm_oom_figures in_bytes(const struct cm_oom_figures *gib)
 	};
 }
 
-static void each_verdict_follows_from_its_figures(void **state)
+CM_TEST(each_verdict_follows_from_its_figures)
 {
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(judged) / sizeof(judged[0]); i++) {
 		const struct cm_oom_figures figures = in_bytes(&judged[i].figures);
 
@@ -182,12 +181,11 @@ static void each_verdict_follows_from_its_figures(void **state)
 	}
 }
 
-static void each_remedy_is_judged_by_arithmetic(void **state)
+CM_TEST(each_remedy_is_judged_by_arithmetic)
 {
 	int64_t bytes;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(judged) / sizeof(judged[0]); i++) {
 		const struct judged *want = &judged[i];
 		const struct cm_oom_figures figures = in_bytes(&want->figures);
@@ -203,7 +201,7 @@ static void each_remedy_is_judged_by_arithmetic(void **state)
 }
 
 /* What a limit leaves is all that there would have been. */
-static void a_limit_bounds_what_is_available(void **state)
+CM_TEST(a_limit_bounds_what_is_available)
 {
 	const struct cm_oom_figures figures = {.asked = 9,
 					       .total = 100,
@@ -216,7 +214,6 @@ static void a_limit_bounds_what_is_available(void **state)
 					       .limited = true};
 	int64_t bytes;
 
-	(void)state;
 	assert_false(cm_oom_would_fit(&figures, CM_OOM_ONE_SEGMENT, &bytes));
 	assert_int_equal(bytes, 8);
 	assert_false(cm_oom_would_fit(&figures, CM_OOM_PAGED, &bytes));
@@ -227,11 +224,10 @@ static void a_limit_bounds_what_is_available(void **state)
 	assert_int_equal(bytes, 60);
 }
 
-static void all_parts_add_up_to_the_device(void **state)
+CM_TEST(all_parts_add_up_to_the_device)
 {
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(judged) / sizeof(judged[0]); i++) {
 		const struct cm_oom_figures f = in_bytes(&judged[i].figures);
 
@@ -241,9 +237,8 @@ static void all_parts_add_up_to_the_device(void **state)
 	}
 }
 
-static void one_amount_is_rounded_to_the_nearest(void **state)
+CM_TEST(one_amount_is_rounded_to_the_nearest)
 {
-	(void)state;
 	assert_int_equal(cm_oom_hundredths(0, 1000), 0);
 	assert_int_equal(cm_oom_hundredths(1004, 1000), 100);
 	assert_int_equal(cm_oom_hundredths(1005, 1000), 101);
@@ -252,13 +247,12 @@ static void one_amount_is_rounded_to_the_nearest(void **state)
 	assert_int_equal(cm_oom_hundredths(INT64_MAX, GIB), INT64_C(858993459200));
 }
 
-static void parts_are_rounded_so_that_they_add_up(void **state)
+CM_TEST(parts_are_rounded_so_that_they_add_up)
 {
 	/* Thirds: each would be 33, and the sum 99. */
 	const int64_t thirds[] = {3333, 3333, 3334}, negative[] = {10006, -6, 0};
 	int64_t n[3];
 
-	(void)state;
 	cm_oom_share(thirds, 3, 10000, 100, n);
 	assert_int_equal(n[0], 33);
 	assert_int_equal(n[1], 33);
@@ -287,14 +281,13 @@ static void walk(struct cm_oom_tally *tally,
 	}
 }
 
-static void the_largest_holders_are_found_and_counted_exactly(void **state)
+CM_TEST(the_largest_holders_are_found_and_counted_exactly)
 {
 	struct cm_oom_tally tally = {0};
 	struct cm_oom_holders holders;
 	int64_t sum, blocks;
 	uint32_t i;
 
-	(void)state;
 	walk(&tally, cm_oom_propose);
 	cm_oom_recount(&tally);
 	walk(&tally, cm_oom_count);
@@ -316,12 +309,11 @@ static void the_largest_holders_are_found_and_counted_exactly(void **state)
 	assert_int_equal(blocks, 100 + 50 + 1 + 200);
 }
 
-static void fewer_holders_than_there_is_room_for(void **state)
+CM_TEST(fewer_holders_than_there_is_room_for)
 {
 	struct cm_oom_tally tally = {0};
 	struct cm_oom_holders holders;
 
-	(void)state;
 	cm_oom_recount(&tally);
 	cm_oom_rank(&tally, &holders);
 	assert_int_equal(holders.top[0].bytes, 0);
@@ -333,20 +325,4 @@ static void fewer_holders_than_there_is_room_for(void **state)
 	assert_int_equal(holders.top[0].blocks, 1);
 	assert_int_equal(holders.top[1].bytes, 0);
 	assert_int_equal(holders.rest.blocks, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_verdict_follows_from_its_figures),
-		cmocka_unit_test(each_remedy_is_judged_by_arithmetic),
-		cmocka_unit_test(a_limit_bounds_what_is_available),
-		cmocka_unit_test(all_parts_add_up_to_the_device),
-		cmocka_unit_test(one_amount_is_rounded_to_the_nearest),
-		cmocka_unit_test(parts_are_rounded_so_that_they_add_up),
-		cmocka_unit_test(the_largest_holders_are_found_and_counted_exactly),
-		cmocka_unit_test(fewer_holders_than_there_is_room_for),
-	};
-
-	return cmocka_run_group_tests_name("oom_report", tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 #include "allocator/state/state.h"
 #include "tests/unit/paged_case.h"
 
-static void pages_stand_only_under_blocks(void **state)
+paged_case(pages_stand_only_under_blocks)
 {
 	struct fixture *f = *state;
 	uint64_t first = case_get(f, 5 * MIB), second = case_get(f, 5 * MIB);
@@ -22,12 +22,11 @@ static void pages_stand_only_under_blocks(void **state)
 }
 
 /* Searches are the clock by which free blocks grow old. */
-static void new_pages_make_no_block_older_than_a_segment_does(void **state)
+CM_TEST(new_pages_make_no_block_older_than_a_segment_does)
 {
 	struct fixture *f = case_open(&(struct fixture_params){.events = 64});
 	uint32_t small, large;
 
-	(void)state;
 	(void)case_get(f, 512);
 	(void)case_get(f, 5 * MIB);
 	small = f->heap->searches[CM_POOL_SMALL];
@@ -42,7 +41,7 @@ static void new_pages_make_no_block_older_than_a_segment_does(void **state)
 }
 
 /* A page that is taken from a place is soon wanted back there. */
-static void pages_stay_where_they_are_on_a_card_with_room(void **state)
+paged_case(pages_stay_where_they_are_on_a_card_with_room)
 {
 	struct fixture *f = *state;
 	uint64_t hole = case_get(f, 20 * MIB), wall = case_get(f, 2 * MIB), other;
@@ -62,12 +61,11 @@ static void pages_stay_where_they_are_on_a_card_with_room(void **state)
 	case_put(f, wall);
 }
 
-static void free_pages_are_moved_on_a_card_that_fills_up(void **state)
+CM_TEST(free_pages_are_moved_on_a_card_that_fills_up)
 {
 	struct fixture *f = open_paged(64 * MIB);
 	uint64_t hole = case_get(f, 20 * MIB), wall = case_get(f, 2 * MIB);
 
-	(void)state;
 	case_put(f, hole);
 	case_settle(f);
 	/* It does not fit the hole; ten of its pages come from there, in handles of two. */
@@ -82,12 +80,11 @@ static void free_pages_are_moved_on_a_card_that_fills_up(void **state)
 	case_close(f);
 }
 
-static void a_page_with_a_block_on_it_stays(void **state)
+CM_TEST(a_page_with_a_block_on_it_stays)
 {
 	struct fixture *f = open_paged(64 * MIB);
 	uint64_t hole = case_get(f, 20 * MIB - 512), wall = case_get(f, 512 + 1024 * KIB);
 
-	(void)state;
 	case_put(f, hole);
 	case_settle(f);
 	(void)case_get(f, 24 * MIB);
@@ -98,12 +95,11 @@ static void a_page_with_a_block_on_it_stays(void **state)
 	case_close(f);
 }
 
-static void pages_behind_a_barrier_are_not_moved_until_it_is_passed(void **state)
+CM_TEST(pages_behind_a_barrier_are_not_moved_until_it_is_passed)
 {
 	struct fixture *f = open_paged(80 * MIB);
 	uint64_t hole = case_get(f, 20 * MIB), wall = case_get(f, 2 * MIB), work;
 
-	(void)state;
 	work = fixture_launch(f, f->ctx, 1, hole, 20 * MIB, 10 * MS);
 	case_put(f, hole);
 	/* The barrier makes the hole ready, not idle: its pages stay, and new ones are made. */
@@ -119,7 +115,7 @@ static void pages_behind_a_barrier_are_not_moved_until_it_is_passed(void **state
 	case_close(f);
 }
 
-static void a_trim_gives_back_every_whole_page(void **state)
+paged_case(a_trim_gives_back_every_whole_page)
 {
 	struct fixture *f = *state;
 	uint64_t hole = case_get(f, 20 * MIB), wall = case_get(f, 3 * MIB), bytes;
@@ -136,7 +132,7 @@ static void a_trim_gives_back_every_whole_page(void **state)
 }
 
 /* More of them than are taken out at once. */
-static void a_trim_gives_back_the_pages_of_many_holes(void **state)
+paged_case(a_trim_gives_back_the_pages_of_many_holes)
 {
 	struct fixture *f = *state;
 	uint64_t hole[100];
@@ -156,12 +152,11 @@ static void a_trim_gives_back_the_pages_of_many_holes(void **state)
 }
 
 /* One that is larger than what is still missing goes to the driver, and a smaller one comes. */
-static void handles_are_moved_where_they_fit(void **state)
+CM_TEST(handles_are_moved_where_they_fit)
 {
 	struct fixture *f = open_paged(1200 * MIB);
 	uint64_t large = case_get(f, 1024 * MIB), left, middle;
 
-	(void)state;
 	(void)case_get(f, 2 * MIB);
 	case_put(f, large);
 	case_settle(f);
@@ -183,13 +178,12 @@ static void handles_are_moved_where_they_fit(void **state)
 	case_close(f);
 }
 
-static void a_full_card_serves_by_moving(void **state)
+CM_TEST(a_full_card_serves_by_moving)
 {
 	struct fixture *f = open_paged(64 * MIB);
 	uint64_t block[8];
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < 8; i++)
 		block[i] = case_get(f, 8 * MIB);
 	for (i = 0; i < 8; i += 2)
@@ -205,12 +199,11 @@ static void a_full_card_serves_by_moving(void **state)
 }
 
 /* A program may ask for less and less until it gets something. */
-static void a_request_beyond_the_card_creates_no_pages(void **state)
+CM_TEST(a_request_beyond_the_card_creates_no_pages)
 {
 	struct fixture *f = open_paged(64 * MIB);
 	const uint64_t block = case_get(f, 32 * MIB);
 
-	(void)state;
 	assert_int_equal(f->driver.called[FAKE_PAGE_CREATE], 8);
 	assert_int_equal(fixture_get(f, 48 * MIB), 0);
 	assert_int_equal(fixture_get(f, 34 * MIB), 0);
@@ -222,7 +215,7 @@ static void a_request_beyond_the_card_creates_no_pages(void **state)
 }
 
 /* The number of its pages is no 32-bit number. */
-static void a_request_of_more_than_the_range_gets_no_pages(void **state)
+paged_case(a_request_of_more_than_the_range_gets_no_pages)
 {
 	static const uint64_t sizes[] = {
 		UINT64_C(1) << 40,
@@ -239,11 +232,10 @@ static void a_request_of_more_than_the_range_gets_no_pages(void **state)
 	assert_sound(f);
 }
 
-static void a_failure_in_the_middle_leaves_nothing(void **state)
+CM_TEST(a_failure_in_the_middle_leaves_nothing)
 {
 	uint64_t n, addr;
 
-	(void)state;
 	for (n = 1; n < 40; n++) {
 		struct fixture *f = open_paged(64 * MIB);
 
@@ -260,12 +252,11 @@ static void a_failure_in_the_middle_leaves_nothing(void **state)
 }
 
 /* Whatever the driver has against pages: without us the program would not have asked for any. */
-static void what_is_refused_as_pages_is_had_as_a_segment(void **state)
+CM_TEST(what_is_refused_as_pages_is_had_as_a_segment)
 {
 	bool failed = true;
 	uint64_t n;
 
-	(void)state;
 	for (n = 1; failed; n++) {
 		struct fixture *f = open_paged(64 * MIB);
 
@@ -278,26 +269,4 @@ static void what_is_refused_as_pages_is_had_as_a_segment(void **state)
 		case_close(f);
 	}
 	assert_true(n > 16);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		paged_case(pages_stand_only_under_blocks),
-		cmocka_unit_test(new_pages_make_no_block_older_than_a_segment_does),
-		paged_case(pages_stay_where_they_are_on_a_card_with_room),
-		cmocka_unit_test(free_pages_are_moved_on_a_card_that_fills_up),
-		cmocka_unit_test(a_page_with_a_block_on_it_stays),
-		cmocka_unit_test(pages_behind_a_barrier_are_not_moved_until_it_is_passed),
-		paged_case(a_trim_gives_back_every_whole_page),
-		paged_case(a_trim_gives_back_the_pages_of_many_holes),
-		cmocka_unit_test(handles_are_moved_where_they_fit),
-		cmocka_unit_test(a_full_card_serves_by_moving),
-		cmocka_unit_test(a_request_beyond_the_card_creates_no_pages),
-		paged_case(a_request_of_more_than_the_range_gets_no_pages),
-		cmocka_unit_test(a_failure_in_the_middle_leaves_nothing),
-		cmocka_unit_test(what_is_refused_as_pages_is_had_as_a_segment),
-	};
-
-	return cmocka_run_group_tests_name("paged", tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 #include "allocator/state/state.h"
 #include "tests/unit/paged_case.h"
 
-static void a_context_takes_its_pages_along(void **state)
+paged_case(a_context_takes_its_pages_along)
 {
 	struct fixture *f = *state;
 	struct cm_heap *heap;
@@ -26,7 +26,7 @@ static void a_context_takes_its_pages_along(void **state)
 	assert_sound(f);
 }
 
-static void idle_pages_serve_another_context(void **state)
+CM_TEST(idle_pages_serve_another_context)
 {
 	struct fixture *f = open_paged(GIB);
 	struct cm_heap *heap;
@@ -34,7 +34,6 @@ static void idle_pages_serve_another_context(void **state)
 
 	assert_int_equal(fixture_alloc(f, heap, 5 * MIB, &addr), 0);
 	assert_pages(f, 18);
-	(void)state;
 	/* Not while work of either context may touch them. */
 	work = fixture_launch(f, ctx, 1, block, 30 * MIB, FAKE_FOREVER);
 	case_put(f, block);
@@ -62,7 +61,7 @@ static void idle_pages_serve_another_context(void **state)
 	case_close(f);
 }
 
-static void pages_change_hands_only_if_they_are_open_enough(void **state)
+paged_case(pages_change_hands_only_if_they_are_open_enough)
 {
 	struct fixture *f = *state;
 	struct cm_heap *heap;
@@ -80,13 +79,12 @@ static void pages_change_hands_only_if_they_are_open_enough(void **state)
 	assert_pages(f, 30);
 }
 
-static void no_page_changes_hands_on_a_full_card(void **state)
+CM_TEST(no_page_changes_hands_on_a_full_card)
 {
 	struct fixture *f = open_paged(64 * MIB);
 	struct cm_heap *heap;
 	uint64_t addr;
 
-	(void)state;
 	(void)fixture_add_context(f, 0, &heap);
 	case_put(f, case_get(f, 62 * MIB));
 	assert_int_equal(fixture_alloc(f, heap, 20 * MIB, &addr), 0);
@@ -96,7 +94,7 @@ static void no_page_changes_hands_on_a_full_card(void **state)
 
 /* No call is made while a capture is active: whoever wants memory next gives them back, though a
  * context that goes on has work under way. */
-static void pages_of_a_context_that_went_in_a_capture_are_given_back(void **state)
+CM_TEST(pages_of_a_context_that_went_in_a_capture_are_given_back)
 {
 	struct fixture *f = open_paged(64 * MIB);
 	uint64_t live = case_get(f, 2 * MIB), addr;
@@ -104,7 +102,6 @@ static void pages_of_a_context_that_went_in_a_capture_are_given_back(void **stat
 	uint64_t ctx;
 	int make_room;
 
-	(void)state;
 	fixture_launch(f, f->ctx, 1, live, 2 * MIB, FAKE_FOREVER);
 	for (make_room = 0; make_room < 2; make_room++) {
 		ctx = fixture_add_context(f, 0, &heap);
@@ -122,7 +119,7 @@ static void pages_of_a_context_that_went_in_a_capture_are_given_back(void **stat
 	case_close(f);
 }
 
-static void a_heap_without_a_context_gets_no_pages(void **state)
+paged_case(a_heap_without_a_context_gets_no_pages)
 {
 	struct fixture *f = *state;
 	uint64_t addr = 0;
@@ -147,7 +144,7 @@ static void replace_context(void *arg)
 	assert_ptr_equal(heap, f->heap);
 }
 
-static void a_range_is_not_given_to_the_next_context(void **state)
+paged_case(a_range_is_not_given_to_the_next_context)
 {
 	struct fixture *f = *state;
 	uint64_t addr = 0;
@@ -167,7 +164,7 @@ static void a_range_is_not_given_to_the_next_context(void **state)
 	assert_int_equal(f->driver.called[FAKE_RANGE_FREE], 3);
 }
 
-static void shown_memory_is_not_moved(void **state)
+paged_case(shown_memory_is_not_moved)
 {
 	struct fixture *f = *state;
 	uint64_t shown = case_get(f, 20 * MIB), bytes;
@@ -183,7 +180,7 @@ static void shown_memory_is_not_moved(void **state)
 	assert_pages(f, 10);
 }
 
-static void shown_memory_waits_for_a_context_that_is_ending(void **state)
+paged_case(shown_memory_waits_for_a_context_that_is_ending)
 {
 	struct fixture *f = *state;
 	uint64_t shown = case_get(f, 20 * MIB), ctx;
@@ -209,7 +206,7 @@ static void shown_memory_waits_for_a_context_that_is_ending(void **state)
 }
 
 /* As for that of a segment cuMemFree would, which knows of no other context. */
-static void shown_memory_holds_nobody_up_behind_a_kernel_without_end(void **state)
+paged_case(shown_memory_holds_nobody_up_behind_a_kernel_without_end)
 {
 	struct fixture *f = *state;
 	uint64_t shown = case_get(f, 20 * MIB), ctx, addr, work;
@@ -229,7 +226,7 @@ static void shown_memory_holds_nobody_up_behind_a_kernel_without_end(void **stat
 	assert_pages(f, 15);
 }
 
-static void a_peer_can_use_pages_made_before_and_after(void **state)
+paged_case(a_peer_can_use_pages_made_before_and_after)
 {
 	struct fixture *f = *state;
 	uint64_t before = case_get(f, 4 * MIB), after;
@@ -242,7 +239,7 @@ static void a_peer_can_use_pages_made_before_and_after(void **state)
 	assert_true(cm_heap_flags(f->heap) & CM_HEAP_SHARED);
 }
 
-static void a_peer_is_let_in_while_a_capture_is_active(void **state)
+paged_case(a_peer_is_let_in_while_a_capture_is_active)
 {
 	struct fixture *f = *state;
 	uint64_t addr = case_get(f, 4 * MIB);
@@ -254,7 +251,7 @@ static void a_peer_is_let_in_while_a_capture_is_active(void **state)
 	assert_true(fake_is_open_to(1, case_get(f, 4 * MIB)));
 }
 
-static void a_heap_begins_open_to_who_had_access_before(void **state)
+paged_case(a_heap_begins_open_to_who_had_access_before)
 {
 	struct fixture *f = *state;
 	const struct cm_context_info info = {.ctx = fake_context_create(0),
@@ -276,7 +273,7 @@ static void a_heap_begins_open_to_who_had_access_before(void **state)
 	fixture_remove_context(f, ctx);
 }
 
-static void a_page_that_stays_closed_is_told(void **state)
+paged_case(a_page_that_stays_closed_is_told)
 {
 	struct fixture *f = *state;
 	uint64_t addr = case_get(f, 2 * MIB);
@@ -289,26 +286,4 @@ static void a_page_that_stays_closed_is_told(void **state)
 	f->driver.fail_call = 0;
 	assert_int_equal(cm_cache_open_to(f->cache, f->ctx, 1 << 1), 0);
 	assert_true(fake_is_open_to(1, addr) && fake_is_open_to(1, addr + 2 * MIB));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		paged_case(a_context_takes_its_pages_along),
-		cmocka_unit_test(idle_pages_serve_another_context),
-		paged_case(pages_change_hands_only_if_they_are_open_enough),
-		cmocka_unit_test(no_page_changes_hands_on_a_full_card),
-		cmocka_unit_test(pages_of_a_context_that_went_in_a_capture_are_given_back),
-		paged_case(a_heap_without_a_context_gets_no_pages),
-		paged_case(a_range_is_not_given_to_the_next_context),
-		paged_case(shown_memory_is_not_moved),
-		paged_case(shown_memory_waits_for_a_context_that_is_ending),
-		paged_case(shown_memory_holds_nobody_up_behind_a_kernel_without_end),
-		paged_case(a_peer_can_use_pages_made_before_and_after),
-		paged_case(a_peer_is_let_in_while_a_capture_is_active),
-		paged_case(a_heap_begins_open_to_who_had_access_before),
-		paged_case(a_page_that_stays_closed_is_told),
-	};
-
-	return cmocka_run_group_tests_name("paged_contexts", tests, NULL, NULL);
 }

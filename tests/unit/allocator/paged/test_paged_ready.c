@@ -35,7 +35,7 @@ static uint64_t trimmed(struct fixture *f)
 	return bytes;
 }
 
-static void handles_are_as_large_as_the_room_lets_them(void **state)
+CM_TEST(handles_are_as_large_as_the_room_lets_them)
 {
 	static const struct {
 		uint32_t pages;
@@ -57,15 +57,16 @@ static void handles_are_as_large_as_the_room_lets_them(void **state)
 	};
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		if (cm_paged_handle_pages(cases[i].pages, cases[i].room) != cases[i].most ||
 		    cm_paged_divided_pages(cases[i].pages, cases[i].room) != cases[i].divided)
 			fail_msg("case %zu", i);
 }
 
+#define CASE(test) CM_TEST_WITH(test, setup, fixture_teardown)
+
 /* The page in which a request ends, too, since others come to lie there. */
-static void a_request_gets_a_handle_or_two(void **state)
+CASE(a_request_gets_a_handle_or_two)
 {
 	struct fixture *f = *state;
 
@@ -77,12 +78,11 @@ static void a_request_gets_a_handle_or_two(void **state)
 }
 
 /* Without any of it, the block in use would keep the whole handle. */
-static void a_handle_that_a_request_would_divide_is_replaced(void **state)
+CM_TEST(a_handle_that_a_request_would_divide_is_replaced)
 {
 	struct fixture *f = open_paged(GIB);
 	uint64_t large = case_get(f, 100 * MIB);
 
-	(void)state;
 	case_put(f, large);
 	case_settle(f);
 	assert_int_equal(case_get(f, 7 * MIB), large);
@@ -96,7 +96,7 @@ static void a_handle_that_a_request_would_divide_is_replaced(void **state)
 }
 
 /* On a card with much room, a small part of that is lost at most. */
-static void a_card_with_room_lets_a_handle_be_divided(void **state)
+CASE(a_card_with_room_lets_a_handle_be_divided)
 {
 	struct fixture *f = *state;
 	uint64_t large = case_get(f, 100 * MIB);
@@ -108,13 +108,12 @@ static void a_card_with_room_lets_a_handle_be_divided(void **state)
 	assert_int_equal(trimmed(f), 0);
 }
 
-static void the_same_again_needs_no_call(void **state)
+CM_TEST(the_same_again_needs_no_call)
 {
 	struct fixture *f = open_paged(GIB);
 	uint64_t calls = 0, large;
 	int pass;
 
-	(void)state;
 	for (pass = 0; pass < 4; pass++) {
 		large = case_get(f, 100 * MIB);
 		case_put(f, large);
@@ -131,13 +130,12 @@ static void the_same_again_needs_no_call(void **state)
 }
 
 /* It would replace handles at each step. But one that grows may need all of the card in the end. */
-static void a_program_with_room_that_has_settled_divides_handles(void **state)
+CM_TEST(a_program_with_room_that_has_settled_divides_handles)
 {
 	static const uint64_t cards[] = {GIB, 190 * MIB};
 	uint64_t before, large;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < 2; i++) {
 		struct fixture *f = open_paged(cards[i]);
 		const bool has_room = i == 0;
@@ -161,12 +159,11 @@ static void a_program_with_room_that_has_settled_divides_handles(void **state)
 	}
 }
 
-static void a_program_that_resets_its_counters_settles_again(void **state)
+CM_TEST(a_program_that_resets_its_counters_settles_again)
 {
 	struct fixture *f = open_paged(GIB);
 	uint64_t before;
 
-	(void)state;
 	use(f, 100 * MIB);
 	use(f, 7 * MIB);
 	cm_cache_reset_accumulated(f->cache, 0);
@@ -179,7 +176,7 @@ static void a_program_that_resets_its_counters_settles_again(void **state)
 	case_close(f);
 }
 
-static void a_request_that_ends_with_a_handle_divides_none(void **state)
+CASE(a_request_that_ends_with_a_handle_divides_none)
 {
 	struct fixture *f = *state;
 	uint64_t first = case_get(f, 20 * MIB), second = case_get(f, 30 * MIB);
@@ -192,12 +189,11 @@ static void a_request_that_ends_with_a_handle_divides_none(void **state)
 	assert_int_equal(created(f), 2);
 }
 
-static void idle_memory_goes_by_whole_handles(void **state)
+CM_TEST(idle_memory_goes_by_whole_handles)
 {
 	struct fixture *f = open_paged(24 * GIB);
 	uint64_t given;
 
-	(void)state;
 	case_put(f, case_get(f, 256 * MIB));
 	case_settle(f);
 	assert_int_equal(created(f), 2);
@@ -209,12 +205,11 @@ static void idle_memory_goes_by_whole_handles(void **state)
 }
 
 /* Work may still write it: the block in use keeps all of it, until the block is freed. */
-static void a_handle_behind_a_barrier_is_divided(void **state)
+CM_TEST(a_handle_behind_a_barrier_is_divided)
 {
 	struct fixture *f = open_paged(GIB);
 	uint64_t large = case_get(f, 100 * MIB), small, work;
 
-	(void)state;
 	work = fixture_launch(f, f->ctx, 1, large, 100 * MIB, 10 * MS);
 	case_put(f, large);
 	small = case_get(f, 7 * MIB);
@@ -230,12 +225,11 @@ static void a_handle_behind_a_barrier_is_divided(void **state)
 }
 
 /* Behind the barrier nothing could be replaced. */
-static void a_card_that_fills_up_is_waited_for(void **state)
+CM_TEST(a_card_that_fills_up_is_waited_for)
 {
 	struct fixture *f = open_paged(320 * MIB);
 	uint64_t large = case_get(f, 200 * MIB), work;
 
-	(void)state;
 	work = fixture_launch(f, f->ctx, 1, large, 200 * MIB, 10 * MS);
 	case_put(f, large);
 	assert_int_equal(case_get(f, 7 * MIB), large);
@@ -245,12 +239,11 @@ static void a_card_that_fills_up_is_waited_for(void **state)
 }
 
 /* A kernel may wait for what the host does next. */
-static void a_kernel_that_does_not_end_is_waited_for_once(void **state)
+CM_TEST(a_kernel_that_does_not_end_is_waited_for_once)
 {
 	struct fixture *f = open_paged(320 * MIB);
 	uint64_t large = case_get(f, 200 * MIB), start = f->driver.now_ns, waited;
 
-	(void)state;
 	(void)fixture_launch(f, f->ctx, 1, large, 200 * MIB, 3600 * UINT64_C(1000) * MS);
 	case_put(f, large);
 	assert_int_equal(case_get(f, 7 * MIB), large);
@@ -262,12 +255,11 @@ static void a_kernel_that_does_not_end_is_waited_for_once(void **state)
 }
 
 /* Then the driver is left alone, and the request gets what is ready. */
-static void a_capture_may_begin_while_a_card_is_waited_for(void **state)
+CM_TEST(a_capture_may_begin_while_a_card_is_waited_for)
 {
 	struct fixture *f = open_paged(320 * MIB);
 	uint64_t large = case_get(f, 200 * MIB), start = f->driver.now_ns, calls, addr;
 
-	(void)state;
 	(void)fixture_launch(f, f->ctx, 1, large, 200 * MIB, 50 * MS);
 	case_put(f, large);
 	calls = created(f);
@@ -288,12 +280,11 @@ static void a_capture_may_begin_while_a_card_is_waited_for(void **state)
 
 /* The one that fits best has too many pages for the request, the next one handles that are too
  * large. */
-static void a_spared_block_is_divided_no_other_way(void **state)
+CM_TEST(a_spared_block_is_divided_no_other_way)
 {
 	struct fixture *f = open_paged(228 * MIB);
 	uint64_t large, small;
 
-	(void)state;
 	(void)case_get(f, 3 * MIB);
 	large = case_get(f, 199 * MIB);
 	(void)case_get(f, 2 * MIB);
@@ -308,12 +299,11 @@ static void a_spared_block_is_divided_no_other_way(void **state)
 }
 
 /* Pages are added between two free blocks, and the request ends in the second one. */
-static void a_block_that_pages_were_added_to_is_divided_no_other_way(void **state)
+CM_TEST(a_block_that_pages_were_added_to_is_divided_no_other_way)
 {
 	struct fixture *f = open_paged(500 * MIB);
 	uint64_t before, gap, behind;
 
-	(void)state;
 	(void)case_get(f, 20 * MIB);
 	before = case_get(f, 16 * MIB);
 	gap = case_get(f, 20 * MIB);
@@ -331,13 +321,12 @@ static void a_block_that_pages_were_added_to_is_divided_no_other_way(void **stat
 }
 
 /* What has become ready only while a request waited for memory. */
-static void a_full_card_returns_handles_before_one_is_divided(void **state)
+CM_TEST(a_full_card_returns_handles_before_one_is_divided)
 {
 	struct cm_policy policy;
 	struct fixture *f;
 	uint64_t block;
 
-	(void)state;
 	cm_policy_init(&policy);
 	policy.expandable_segments = true;
 	policy.reuse = CM_REUSE_GROW;
@@ -353,13 +342,12 @@ static void a_full_card_returns_handles_before_one_is_divided(void **state)
 }
 
 /* A program may take nearly all of a card at first, and free it. */
-static void a_card_that_was_probed_serves_as_ever(void **state)
+CM_TEST(a_card_that_was_probed_serves_as_ever)
 {
 	struct fixture *f = open_paged(16 * GIB);
 	uint64_t block[460];
 	size_t i;
 
-	(void)state;
 	case_put(f, case_get(f, 14 * GIB + 400 * MIB));
 	case_settle(f);
 	for (i = 0; i < 460; i++)
@@ -372,13 +360,12 @@ static void a_card_that_was_probed_serves_as_ever(void **state)
 	case_close(f);
 }
 
-static void a_context_divides_what_another_one_has_freed(void **state)
+CM_TEST(a_context_divides_what_another_one_has_freed)
 {
 	struct fixture *f = open_paged(GIB);
 	struct cm_heap *heap;
 	uint64_t ctx = fixture_add_context(f, 0, &heap), large = case_get(f, 100 * MIB), addr;
 
-	(void)state;
 	case_put(f, large);
 	case_settle(f);
 	assert_int_equal(fixture_alloc(f, heap, 7 * MIB, &addr), 0);
@@ -391,12 +378,11 @@ static void a_context_divides_what_another_one_has_freed(void **state)
 }
 
 /* The handle is gone then, and so may be what it held: other processes take memory, too. */
-static void a_driver_that_refuses_loses_nothing(void **state)
+CM_TEST(a_driver_that_refuses_loses_nothing)
 {
 	bool failed = true;
 	uint64_t n, large;
 
-	(void)state;
 	for (n = 1; failed; n++) {
 		struct fixture *f = open_paged(GIB);
 
@@ -414,12 +400,11 @@ static void a_driver_that_refuses_loses_nothing(void **state)
 	assert_true(n > 8);
 }
 
-static void a_context_may_go_meanwhile(void **state)
+CM_TEST(a_context_may_go_meanwhile)
 {
 	struct fixture *f = open_paged(GIB);
 	uint64_t addr;
 
-	(void)state;
 	case_put(f, case_get(f, 100 * MIB));
 	case_settle(f);
 	f->driver.meanwhile_arg = f;
@@ -430,34 +415,4 @@ static void a_context_may_go_meanwhile(void **state)
 	assert_current(f, CM_POOL_ALL, CM_STAT_RESERVED_BYTES, 0);
 	assert_int_equal(f->driver.used_bytes[0], 0);
 	case_close(f);
-}
-
-#define CASE(test) cmocka_unit_test_setup_teardown(test, setup, fixture_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(handles_are_as_large_as_the_room_lets_them),
-		CASE(a_request_gets_a_handle_or_two),
-		cmocka_unit_test(a_handle_that_a_request_would_divide_is_replaced),
-		CASE(a_card_with_room_lets_a_handle_be_divided),
-		cmocka_unit_test(the_same_again_needs_no_call),
-		cmocka_unit_test(a_program_with_room_that_has_settled_divides_handles),
-		cmocka_unit_test(a_program_that_resets_its_counters_settles_again),
-		CASE(a_request_that_ends_with_a_handle_divides_none),
-		cmocka_unit_test(idle_memory_goes_by_whole_handles),
-		cmocka_unit_test(a_handle_behind_a_barrier_is_divided),
-		cmocka_unit_test(a_card_that_fills_up_is_waited_for),
-		cmocka_unit_test(a_kernel_that_does_not_end_is_waited_for_once),
-		cmocka_unit_test(a_capture_may_begin_while_a_card_is_waited_for),
-		cmocka_unit_test(a_spared_block_is_divided_no_other_way),
-		cmocka_unit_test(a_block_that_pages_were_added_to_is_divided_no_other_way),
-		cmocka_unit_test(a_full_card_returns_handles_before_one_is_divided),
-		cmocka_unit_test(a_card_that_was_probed_serves_as_ever),
-		cmocka_unit_test(a_context_divides_what_another_one_has_freed),
-		cmocka_unit_test(a_driver_that_refuses_loses_nothing),
-		cmocka_unit_test(a_context_may_go_meanwhile),
-	};
-
-	return cmocka_run_group_tests_name("paged_ready", tests, NULL, NULL);
 }

@@ -6,12 +6,11 @@
 #include "stats/region.h"
 #include "tests/unit/pinned_case.h"
 
-static void classes_waste_no_more_than_an_eighth(void **state)
+CM_TEST(classes_waste_no_more_than_an_eighth)
 {
 	uint32_t class, last = 0;
 	uint64_t bytes, size;
 
-	(void)state;
 	for (bytes = 1; bytes <= CM_PINNED_MAX; bytes += bytes < 100000 ? 1 : bytes / 97) {
 		class = cm_pinned_class(bytes);
 		size = cm_pinned_class_bytes(class);
@@ -26,11 +25,10 @@ static void classes_waste_no_more_than_an_eighth(void **state)
 	assert_int_equal(cm_pinned_class_bytes(CM_PINNED_CLASSES - 1), CM_PINNED_MAX);
 }
 
-static void request_gets_its_class_and_no_power_of_two(void **state)
+CM_TEST(request_gets_its_class_and_no_power_of_two)
 {
 	uint64_t addr;
 
-	(void)state;
 	open_plain();
 	addr = get(20 * MIB + 1);
 	assert_int_equal(fake_memory_of(addr).bytes, 22 * MIB);
@@ -38,11 +36,10 @@ static void request_gets_its_class_and_no_power_of_two(void **state)
 	close_well();
 }
 
-static void odd_requests_are_passed_on(void **state)
+CM_TEST(odd_requests_are_passed_on)
 {
 	uint64_t addr = 77, calls;
 
-	(void)state;
 	open_plain();
 	calls = fixture.driver.calls;
 	assert_int_equal(cm_cache_host_alloc(fixture.cache, fixture.heap, 0, 0, &addr), -EINVAL);
@@ -56,11 +53,10 @@ static void odd_requests_are_passed_on(void **state)
 	close_well();
 }
 
-static void freed_block_is_reused(void **state)
+CM_TEST(freed_block_is_reused)
 {
 	uint64_t addr;
 
-	(void)state;
 	open_plain();
 	addr = get(MIB);
 	assert_int_equal(put(addr), 0);
@@ -70,11 +66,10 @@ static void freed_block_is_reused(void **state)
 	close_well();
 }
 
-static void ready_block_is_allocated_without_a_driver_call(void **state)
+CM_TEST(ready_block_is_allocated_without_a_driver_call)
 {
 	uint64_t addr, calls;
 
-	(void)state;
 	open_plain();
 	addr = get(MIB);
 	assert_int_equal(put(addr), 0);
@@ -86,11 +81,10 @@ static void ready_block_is_allocated_without_a_driver_call(void **state)
 	close_well();
 }
 
-static void block_once_shown_is_never_allocated_again(void **state)
+CM_TEST(block_once_shown_is_never_allocated_again)
 {
 	uint64_t addr, kept;
 
-	(void)state;
 	open_plain();
 	kept = get(MIB);
 	addr = get(MIB);
@@ -104,11 +98,10 @@ static void block_once_shown_is_never_allocated_again(void **state)
 	close_well();
 }
 
-static void block_waits_for_work_of_its_context(void **state)
+CM_TEST(block_waits_for_work_of_its_context)
 {
 	uint64_t addr, work;
 
-	(void)state;
 	open_plain();
 	addr = get(MIB);
 	work = fixture_launch(&fixture, fixture.ctx, 1, addr, MIB, FAKE_FOREVER);
@@ -120,12 +113,11 @@ static void block_waits_for_work_of_its_context(void **state)
 	close_well();
 }
 
-static void block_waits_for_work_of_every_context(void **state)
+CM_TEST(block_waits_for_work_of_every_context)
 {
 	struct cm_heap *heap;
 	uint64_t ctx, addr, work;
 
-	(void)state;
 	open_plain();
 	ctx = fixture_add_context(&fixture, 1, &heap);
 	addr = get(MIB);
@@ -137,11 +129,10 @@ static void block_waits_for_work_of_every_context(void **state)
 	close_well();
 }
 
-static void work_submitted_later_holds_back_no_block(void **state)
+CM_TEST(work_submitted_later_holds_back_no_block)
 {
 	uint64_t addr, other, work;
 
-	(void)state;
 	open_plain();
 	addr = get(MIB);
 	other = get(4 * MIB);
@@ -152,13 +143,12 @@ static void work_submitted_later_holds_back_no_block(void **state)
 	close_well();
 }
 
-static void kinds_and_contexts_are_kept_apart(void **state)
+CM_TEST(kinds_and_contexts_are_kept_apart)
 {
 	struct cm_heap *heap;
 	uint64_t addr[CM_HOST_KINDS], ctx, other;
 	uint32_t kind;
 
-	(void)state;
 	open_plain();
 	ctx = fixture_add_context(&fixture, 0, &heap);
 	for (kind = 0; kind < CM_HOST_KINDS; kind++)
@@ -175,11 +165,10 @@ static void kinds_and_contexts_are_kept_apart(void **state)
 	close_well();
 }
 
-static void free_of_what_is_no_block_in_use_is_refused(void **state)
+CM_TEST(free_of_what_is_no_block_in_use_is_refused)
 {
 	uint64_t addr, forward;
 
-	(void)state;
 	open_plain();
 	addr = get(8192);
 	forward = 0;
@@ -197,12 +186,11 @@ static void free_of_what_is_no_block_in_use_is_refused(void **state)
 	close_well();
 }
 
-static void counters_tell_every_state(void **state)
+CM_TEST(counters_tell_every_state)
 {
 	struct cm_host_row row;
 	uint64_t addr, work;
 
-	(void)state;
 	open_plain();
 	addr = get(MIB - 5);
 	work = fixture_launch(&fixture, fixture.ctx, 1, addr, MIB, FAKE_FOREVER);
@@ -242,11 +230,10 @@ static void counters_tell_every_state(void **state)
 	close_well();
 }
 
-static void resets_are_pytorchs(void **state)
+CM_TEST(resets_are_pytorchs)
 {
 	struct cm_host_row row;
 
-	(void)state;
 	open_plain();
 	assert_int_equal(put(get(MIB)), 0);
 	(void)get(4096);
@@ -267,12 +254,11 @@ static void resets_are_pytorchs(void **state)
 	close_well();
 }
 
-static void registered_memory_is_counted_by_its_bytes(void **state)
+CM_TEST(registered_memory_is_counted_by_its_bytes)
 {
 	uint64_t pages = 0x1234567;
 	struct cm_host_row row;
 
-	(void)state;
 	open_plain();
 	cm_cache_host_add_registered(fixture.cache, fixture.heap, pages, 12345, 500);
 	row = host();
@@ -299,7 +285,7 @@ static void registered_memory_is_counted_by_its_bytes(void **state)
 	close_well();
 }
 
-static void events_go_to_the_hosts_ring(void **state)
+CM_TEST(events_go_to_the_hosts_ring)
 {
 	static const enum cm_action actions[] = {
 		CM_ACTION_SEGMENT_ALLOC,  CM_ACTION_ALLOC,        CM_ACTION_FREE_REQUESTED,
@@ -309,7 +295,6 @@ static void events_go_to_the_hosts_ring(void **state)
 	uint64_t addr;
 	uint32_t i;
 
-	(void)state;
 	open_plain();
 	addr = get(5000);
 	assert_int_equal(put(addr), 0);
@@ -384,35 +369,10 @@ static void run_program(uint64_t seed)
 	close_well();
 }
 
-static void random_programs_keep_every_invariant(void **state)
+CM_TEST(random_programs_keep_every_invariant)
 {
 	uint64_t seed;
 
-	(void)state;
 	for (seed = 1; seed <= 20; seed++)
 		run_program(seed);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(classes_waste_no_more_than_an_eighth),
-		cmocka_unit_test(request_gets_its_class_and_no_power_of_two),
-		cmocka_unit_test(odd_requests_are_passed_on),
-		cmocka_unit_test(freed_block_is_reused),
-		cmocka_unit_test(ready_block_is_allocated_without_a_driver_call),
-		cmocka_unit_test(block_once_shown_is_never_allocated_again),
-		cmocka_unit_test(block_waits_for_work_of_its_context),
-		cmocka_unit_test(block_waits_for_work_of_every_context),
-		cmocka_unit_test(work_submitted_later_holds_back_no_block),
-		cmocka_unit_test(kinds_and_contexts_are_kept_apart),
-		cmocka_unit_test(free_of_what_is_no_block_in_use_is_refused),
-		cmocka_unit_test(counters_tell_every_state),
-		cmocka_unit_test(resets_are_pytorchs),
-		cmocka_unit_test(registered_memory_is_counted_by_its_bytes),
-		cmocka_unit_test(events_go_to_the_hosts_ring),
-		cmocka_unit_test(random_programs_keep_every_invariant),
-	};
-
-	return cmocka_run_group_tests_name("pinned", tests, NULL, NULL);
 }

@@ -4,12 +4,11 @@
 
 #include "tests/unit/pinned_case.h"
 
-static void idle_memory_is_bounded_by_what_is_in_use(void **state)
+CM_TEST(idle_memory_is_bounded_by_what_is_in_use)
 {
 	uint64_t addr[32], big;
 	uint32_t i;
 
-	(void)state;
 	open_plain();
 	for (i = 0; i < 32; i++)
 		addr[i] = get(64 * MIB);
@@ -35,12 +34,11 @@ static void idle_memory_is_bounded_by_what_is_in_use(void **state)
 	close_well();
 }
 
-static void device_that_lags_bounds_what_waits(void **state)
+CM_TEST(device_that_lags_bounds_what_waits)
 {
 	uint64_t addr;
 	uint32_t i;
 
-	(void)state;
 	open_plain();
 	for (i = 0; i < 32; i++) {
 		addr = get(64 * MIB);
@@ -51,11 +49,10 @@ static void device_that_lags_bounds_what_waits(void **state)
 	close_well();
 }
 
-static void trim_returns_what_is_ready_and_leaves_what_is_not(void **state)
+CM_TEST(trim_returns_what_is_ready_and_leaves_what_is_not)
 {
 	uint64_t idle, busy, bytes = 0;
 
-	(void)state;
 	open_plain();
 	idle = get(MIB);
 	busy = get(MIB);
@@ -74,11 +71,10 @@ static void trim_returns_what_is_ready_and_leaves_what_is_not(void **state)
 }
 
 /* The driver would wait for it, and a capture that begins meanwhile for us. */
-static void a_kernel_without_end_keeps_what_is_ready(void **state)
+CM_TEST(a_kernel_without_end_keeps_what_is_ready)
 {
 	uint64_t addr;
 
-	(void)state;
 	open_with(&(struct fixture_params){.limit_bytes = 10 * MIB});
 	assert_int_equal(put(get(6 * MIB)), 0);
 	cm_cache_poll(fixture.cache);
@@ -93,12 +89,11 @@ static void a_kernel_without_end_keeps_what_is_ready(void **state)
 }
 
 /* Of contexts of another device. */
-static void a_kernel_without_end_keeps_nothing_of_others(void **state)
+CM_TEST(a_kernel_without_end_keeps_nothing_of_others)
 {
 	struct cm_heap *heap;
 	uint64_t ctx, bytes = 0;
 
-	(void)state;
 	open_plain();
 	ctx = fixture_add_context(&fixture, 1, &heap);
 	assert_int_equal(put(get_of(heap, ctx, 0, 4 * MIB)), 0);
@@ -111,11 +106,10 @@ static void a_kernel_without_end_keeps_nothing_of_others(void **state)
 	close_well();
 }
 
-static void failure_for_memory_returns_idle_blocks_and_asks_again(void **state)
+CM_TEST(failure_for_memory_returns_idle_blocks_and_asks_again)
 {
 	uint64_t addr;
 
-	(void)state;
 	open_with(&(struct fixture_params){.limit_bytes = 10 * MIB});
 	addr = get(6 * MIB);
 	(void)fixture_launch(&fixture, fixture.ctx, 1, addr, MIB, 20 * MS);
@@ -127,11 +121,10 @@ static void failure_for_memory_returns_idle_blocks_and_asks_again(void **state)
 	close_well();
 }
 
-static void device_memory_is_given_back_only_when_nothing_else_helps(void **state)
+CM_TEST(device_memory_is_given_back_only_when_nothing_else_helps)
 {
 	uint64_t addr, forward;
 
-	(void)state;
 	open_with(&(struct fixture_params){.limit_bytes = 10 * MIB});
 	assert_int_equal(cm_cache_free(fixture.cache, fixture_get(&fixture, MIB), &forward), 0);
 	assert_int_equal(put(get(6 * MIB)), 0);
@@ -143,11 +136,10 @@ static void device_memory_is_given_back_only_when_nothing_else_helps(void **stat
 	close_well();
 }
 
-static void last_try_asks_for_no_more_than_the_program(void **state)
+CM_TEST(last_try_asks_for_no_more_than_the_program)
 {
 	uint64_t addr, again;
 
-	(void)state;
 	open_with(&(struct fixture_params){.limit_bytes = 10 * MIB - 512});
 	addr = get(9 * MIB + 512);
 	assert_int_equal(fake_memory_of(addr).bytes, 9 * MIB + 512);
@@ -161,11 +153,10 @@ static void last_try_asks_for_no_more_than_the_program(void **state)
 	close_well();
 }
 
-static void out_of_memory_is_the_drivers_own(void **state)
+CM_TEST(out_of_memory_is_the_drivers_own)
 {
 	uint64_t addr = 77;
 
-	(void)state;
 	open_with(&(struct fixture_params){.limit_bytes = 10 * MIB});
 	assert_int_equal(cm_cache_host_alloc(fixture.cache, fixture.heap, 0, 11 * MIB, &addr),
 			 CM_DRIVER_OUT_OF_MEMORY);
@@ -176,11 +167,10 @@ static void out_of_memory_is_the_drivers_own(void **state)
 	close_well();
 }
 
-static void frees_wait_while_a_capture_is_active(void **state)
+CM_TEST(frees_wait_while_a_capture_is_active)
 {
 	uint64_t addr, fresh = 77, calls;
 
-	(void)state;
 	open_plain();
 	addr = get(512 * MIB);
 	fake_capture(true);
@@ -194,13 +184,12 @@ static void frees_wait_while_a_capture_is_active(void **state)
 	close_well();
 }
 
-static void destroyed_context_takes_its_blocks_along(void **state)
+CM_TEST(destroyed_context_takes_its_blocks_along)
 {
 	struct cm_heap *heap;
 	uint64_t ctx, kept, live, waiting, ready, calls;
 	uint32_t portable = CM_HOST_PORTABLE;
 
-	(void)state;
 	open_plain();
 	ctx = fixture_add_context(&fixture, 0, &heap);
 	kept = get(MIB);
@@ -227,13 +216,12 @@ static void destroyed_context_takes_its_blocks_along(void **state)
 	close_well();
 }
 
-static void forgetting_many_blocks_misses_none(void **state)
+CM_TEST(forgetting_many_blocks_misses_none)
 {
 	struct cm_heap *heap;
 	uint64_t ctx, addr;
 	uint32_t i;
 
-	(void)state;
 	open_plain();
 	ctx = fixture_add_context(&fixture, 0, &heap);
 	for (i = 0; i < 6000; i++) {
@@ -248,12 +236,11 @@ static void forgetting_many_blocks_misses_none(void **state)
 	close_well();
 }
 
-static void stats_mode_passes_on_and_counts(void **state)
+CM_TEST(stats_mode_passes_on_and_counts)
 {
 	struct cm_policy policy;
 	uint64_t addr;
 
-	(void)state;
 	cm_policy_init(&policy);
 	policy.mode = CM_MODE_STATS;
 	open_with(&(struct fixture_params){.policy = &policy});
@@ -270,14 +257,13 @@ static void stats_mode_passes_on_and_counts(void **state)
 
 /* What a capture kept from the driver waits for its end; a block of no class is on no list of
  * one. */
-static void stats_mode_reuses_nothing_that_a_capture_kept(void **state)
+CM_TEST(stats_mode_reuses_nothing_that_a_capture_kept)
 {
 	static const uint64_t sizes[] = {1, 100, 511, 512, 700, MIB + 3};
 	struct cm_policy policy;
 	uint64_t addr[sizeof(sizes) / sizeof(sizes[0])], bytes;
 	size_t i;
 
-	(void)state;
 	cm_policy_init(&policy);
 	policy.mode = CM_MODE_STATS;
 	open_with(&(struct fixture_params){.policy = &policy});
@@ -300,12 +286,11 @@ static void stats_mode_reuses_nothing_that_a_capture_kept(void **state)
 	close_well();
 }
 
-static void stats_mode_fails_nobody_for_what_a_capture_kept(void **state)
+CM_TEST(stats_mode_fails_nobody_for_what_a_capture_kept)
 {
 	struct cm_policy policy;
 	uint64_t addr;
 
-	(void)state;
 	cm_policy_init(&policy);
 	policy.mode = CM_MODE_STATS;
 	open_with(&(struct fixture_params){.policy = &policy, .limit_bytes = 10 * MIB});
@@ -320,12 +305,11 @@ static void stats_mode_fails_nobody_for_what_a_capture_kept(void **state)
 	close_well();
 }
 
-static void sync_free_waits_for_every_context(void **state)
+CM_TEST(sync_free_waits_for_every_context)
 {
 	struct cm_policy policy;
 	uint64_t addr, work;
 
-	(void)state;
 	cm_policy_init(&policy);
 	policy.sync = CM_SYNC_FREE;
 	open_with(&(struct fixture_params){.policy = &policy});
@@ -337,11 +321,10 @@ static void sync_free_waits_for_every_context(void **state)
 	close_well();
 }
 
-static void old_driver_waits_at_reuse_and_not_at_free(void **state)
+CM_TEST(old_driver_waits_at_reuse_and_not_at_free)
 {
 	uint64_t addr, work;
 
-	(void)state;
 	open_with(&(struct fixture_params){.old_driver = true});
 	addr = get(MIB);
 	work = fixture_launch(&fixture, fixture.ctx, 1, addr, MIB, 30 * MS);
@@ -357,11 +340,10 @@ static void old_driver_waits_at_reuse_and_not_at_free(void **state)
 	close_well();
 }
 
-static void broken_context_gets_nothing_from_the_cache(void **state)
+CM_TEST(broken_context_gets_nothing_from_the_cache)
 {
 	uint64_t addr, fresh = 77;
 
-	(void)state;
 	open_plain();
 	addr = get(MIB);
 	fake_context_break(fixture.ctx, FAKE_STICKY_ERROR);
@@ -397,7 +379,7 @@ static void run_short(void)
 	(void)cm_cache_trim(fixture.cache, UINT32_MAX, NULL);
 }
 
-static void counters_balance_whichever_call_fails(void **state)
+CM_TEST(counters_balance_whichever_call_fails)
 {
 	static const int codes[] = {CM_DRIVER_OUT_OF_MEMORY, FAKE_STICKY_ERROR};
 	const char *complaint;
@@ -405,7 +387,6 @@ static void counters_balance_whichever_call_fails(void **state)
 	size_t c;
 	bool failed;
 
-	(void)state;
 	for (c = 0; c < 2; c++)
 		for (failed = true, n = 1; failed; n++) {
 			open_with(&(struct fixture_params){.limit_bytes = 12 * MIB});
@@ -419,31 +400,4 @@ static void counters_balance_whichever_call_fails(void **state)
 			fixture_close(&fixture);
 		}
 	assert_true(n > 10);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(idle_memory_is_bounded_by_what_is_in_use),
-		cmocka_unit_test(device_that_lags_bounds_what_waits),
-		cmocka_unit_test(trim_returns_what_is_ready_and_leaves_what_is_not),
-		cmocka_unit_test(a_kernel_without_end_keeps_what_is_ready),
-		cmocka_unit_test(a_kernel_without_end_keeps_nothing_of_others),
-		cmocka_unit_test(failure_for_memory_returns_idle_blocks_and_asks_again),
-		cmocka_unit_test(device_memory_is_given_back_only_when_nothing_else_helps),
-		cmocka_unit_test(last_try_asks_for_no_more_than_the_program),
-		cmocka_unit_test(out_of_memory_is_the_drivers_own),
-		cmocka_unit_test(frees_wait_while_a_capture_is_active),
-		cmocka_unit_test(destroyed_context_takes_its_blocks_along),
-		cmocka_unit_test(forgetting_many_blocks_misses_none),
-		cmocka_unit_test(stats_mode_passes_on_and_counts),
-		cmocka_unit_test(stats_mode_reuses_nothing_that_a_capture_kept),
-		cmocka_unit_test(stats_mode_fails_nobody_for_what_a_capture_kept),
-		cmocka_unit_test(sync_free_waits_for_every_context),
-		cmocka_unit_test(old_driver_waits_at_reuse_and_not_at_free),
-		cmocka_unit_test(broken_context_gets_nothing_from_the_cache),
-		cmocka_unit_test(counters_balance_whichever_call_fails),
-	};
-
-	return cmocka_run_group_tests_name("pinned_limits", tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ static void use(struct fixture *f, const uint64_t *bytes, size_t n)
 		use(f, bytes_, sizeof(bytes_) / sizeof(bytes_[0])); \
 	} while (0)
 
-static void an_idle_segment_goes_when_a_larger_one_comes(void **state)
+fixture_case(an_idle_segment_goes_when_a_larger_one_comes)
 {
 	struct fixture *f = *state;
 
@@ -43,7 +43,7 @@ static void an_idle_segment_goes_when_a_larger_one_comes(void **state)
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 30 * MIB);
 }
 
-static void that_of_another_context_of_the_device_goes_too(void **state)
+fixture_case(that_of_another_context_of_the_device_goes_too)
 {
 	struct fixture *f = *state;
 	struct cm_heap *heap;
@@ -58,7 +58,7 @@ static void that_of_another_context_of_the_device_goes_too(void **state)
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 30 * MIB);
 }
 
-static void that_of_another_device_stays(void **state)
+fixture_case(that_of_another_device_stays)
 {
 	struct fixture *f = *state;
 	struct cm_heap *heap;
@@ -74,7 +74,7 @@ static void that_of_another_device_stays(void **state)
 }
 
 /* The event by which the freed block got ready shows the device to be idle. */
-static void the_event_of_a_poll_is_not_followed_by_a_probe(void **state)
+fixture_case(the_event_of_a_poll_is_not_followed_by_a_probe)
 {
 	struct fixture *f = *state;
 
@@ -88,7 +88,7 @@ static void the_event_of_a_poll_is_not_followed_by_a_probe(void **state)
 
 /* Behind a barrier work may be under way, which the driver would wait for. The host waits for the
  * event of that barrier, as it would have in its last free. */
-static void behind_a_barrier_the_host_waits_for_its_event(void **state)
+fixture_case(behind_a_barrier_the_host_waits_for_its_event)
 {
 	struct fixture *f = *state;
 	const uint64_t addr = case_get(f, 30 * MIB);
@@ -104,7 +104,7 @@ static void behind_a_barrier_the_host_waits_for_its_event(void **state)
 }
 
 /* Only a probe can tell, and it is not over in time. */
-static void a_wait_that_the_driver_refuses_proves_nothing(void **state)
+fixture_case(a_wait_that_the_driver_refuses_proves_nothing)
 {
 	struct fixture *f = *state;
 	const uint64_t addr = case_get(f, 30 * MIB);
@@ -130,7 +130,7 @@ static uint64_t use_one_of_two_again(struct fixture *f)
 }
 
 /* Its event says nothing of the work of another context: a probe is sent. */
-static void beside_another_context_a_probe_is_sent(void **state)
+fixture_case(beside_another_context_a_probe_is_sent)
 {
 	struct fixture *f = *state;
 	struct cm_heap *heap;
@@ -146,7 +146,7 @@ static void beside_another_context_a_probe_is_sent(void **state)
 	assert_int_equal(f->driver.called[FAKE_EVENT_WAIT_UNGATED], 0);
 }
 
-static void a_kernel_without_end_behind_the_barrier_is_not_waited_for(void **state)
+fixture_case(a_kernel_without_end_behind_the_barrier_is_not_waited_for)
 {
 	struct fixture *f = *state;
 	const uint64_t addr = use_one_of_two_again(f);
@@ -166,7 +166,7 @@ static void *use_in_a_thread(void *fixture)
 }
 
 /* A kernel may wait for what this thread does next: its own last free did not wait for that. */
-static void behind_another_threads_barrier_a_probe_is_sent(void **state)
+fixture_case(behind_another_threads_barrier_a_probe_is_sent)
 {
 	struct fixture *f = *state;
 	pthread_t thread;
@@ -197,7 +197,7 @@ static uint64_t exchange_one_of_two(struct fixture *f)
 	return addr[0];
 }
 
-static void an_idle_device_that_got_no_work_is_not_asked_again(void **state)
+fixture_case(an_idle_device_that_got_no_work_is_not_asked_again)
 {
 	struct fixture *f = *state;
 	uint64_t records;
@@ -210,7 +210,7 @@ static void an_idle_device_that_got_no_work_is_not_asked_again(void **state)
 }
 
 /* The driver would wait for it. */
-static void one_that_got_work_is_asked(void **state)
+fixture_case(one_that_got_work_is_asked)
 {
 	struct fixture *f = *state;
 	const uint64_t work = case_launch(f, exchange_one_of_two(f), FAKE_FOREVER);
@@ -221,7 +221,7 @@ static void one_that_got_work_is_asked(void **state)
 }
 
 /* It was counted before the event that shows the device to be idle, and submitted behind it. */
-static void one_that_was_getting_work_is_asked(void **state)
+fixture_case(one_that_was_getting_work_is_asked)
 {
 	struct fixture *f = *state;
 	uint64_t addr, work;
@@ -236,7 +236,7 @@ static void one_that_was_getting_work_is_asked(void **state)
 }
 
 /* Copies are not counted, and may still touch what a barrier has made ready. */
-static void behind_a_barrier_it_is_asked(void **state)
+fixture_case(behind_a_barrier_it_is_asked)
 {
 	struct fixture *f = *state;
 	uint64_t addr;
@@ -253,7 +253,7 @@ static void behind_a_barrier_it_is_asked(void **state)
 }
 
 /* It may have got work that no hook saw. */
-static void after_a_while_it_is_asked(void **state)
+fixture_case(after_a_while_it_is_asked)
 {
 	struct fixture *f = *state;
 	const uint64_t work = fake_copy(f->ctx, 1, exchange_one_of_two(f), 512, FAKE_FOREVER);
@@ -264,7 +264,7 @@ static void after_a_while_it_is_asked(void **state)
 	fake_finish(work);
 }
 
-static void nothing_goes_where_the_reserve_was_higher_before(void **state)
+fixture_case(nothing_goes_where_the_reserve_was_higher_before)
 {
 	struct fixture *f = *state;
 
@@ -276,7 +276,7 @@ static void nothing_goes_where_the_reserve_was_higher_before(void **state)
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 0);
 }
 
-static void the_smallest_that_is_enough_goes(void **state)
+fixture_case(the_smallest_that_is_enough_goes)
 {
 	struct fixture *f = *state;
 
@@ -290,7 +290,7 @@ static void the_smallest_that_is_enough_goes(void **state)
 	assert_int_equal(case_reserved(f), 30 * MIB + 72 * MIB);
 }
 
-static void a_request_that_fails_raises_nothing(void **state)
+fixture_case(a_request_that_fails_raises_nothing)
 {
 	struct fixture *f = *state;
 	uint64_t addr;
@@ -302,7 +302,7 @@ static void a_request_that_fails_raises_nothing(void **state)
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 30 * MIB);
 }
 
-static void what_is_in_use_stays_with_all_of_its_segment(void **state)
+fixture_case(what_is_in_use_stays_with_all_of_its_segment)
 {
 	struct fixture *f = *state;
 	uint64_t rest = case_get(f, 30 * MIB), keep;
@@ -315,7 +315,7 @@ static void what_is_in_use_stays_with_all_of_its_segment(void **state)
 	case_put(f, keep);
 }
 
-static void a_small_request_asks_for_nothing(void **state)
+fixture_case(a_small_request_asks_for_nothing)
 {
 	struct fixture *f = *state;
 
@@ -326,7 +326,7 @@ static void a_small_request_asks_for_nothing(void **state)
 	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 0);
 }
 
-static void nothing_goes_behind_a_kernel_without_end(void **state)
+fixture_case(nothing_goes_behind_a_kernel_without_end)
 {
 	struct fixture *f = *state;
 	uint64_t keep = case_get(f, 512), work, before;
@@ -344,7 +344,7 @@ static void nothing_goes_behind_a_kernel_without_end(void **state)
 	fake_finish(work);
 }
 
-static void a_program_that_repeats_itself_soon_does_without(void **state)
+fixture_case(a_program_that_repeats_itself_soon_does_without)
 {
 	struct fixture *f = *state;
 	uint64_t allocs = 0, frees = 0;
@@ -363,12 +363,11 @@ static void a_program_that_repeats_itself_soon_does_without(void **state)
 	assert_true(fixture_scalar(f, CM_SCALAR_exchange_bytes) > 0);
 }
 
-static void it_is_done_as_the_policy_wants_it(void **state)
+CM_TEST(it_is_done_as_the_policy_wants_it)
 {
 	struct fixture *f;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < CASE_UNEXCHANGED; i++) {
 		f = case_open_unexchanged(i, 0);
 		USE(f, 30 * MIB);
@@ -388,11 +387,10 @@ static struct fixture *open_exact(uint64_t limit_bytes)
 }
 
 /* 1/8 of what 1 GiB has above the 300 MiB in use is 90. */
-static void segments_that_are_not_split_go_once_they_are_a_share_of_the_room(void **state)
+CM_TEST(segments_that_are_not_split_go_once_they_are_a_share_of_the_room)
 {
 	struct fixture *f = open_exact(GIB);
 
-	(void)state;
 	USE(f, 100 * MIB);
 	USE(f, 200 * MIB);
 	assert_int_equal(case_reserved(f), 300 * MIB);
@@ -402,12 +400,11 @@ static void segments_that_are_not_split_go_once_they_are_a_share_of_the_room(voi
 	case_close(f);
 }
 
-static void those_below_that_share_stay(void **state)
+CM_TEST(those_below_that_share_stay)
 {
 	struct fixture *f = open_exact(GIB);
 	int i;
 
-	(void)state;
 	for (i = 0; i < 8; i++) {
 		USE(f, 40 * MIB);
 		USE(f, 50 * MIB);
@@ -419,11 +416,10 @@ static void those_below_that_share_stay(void **state)
 }
 
 /* What the program had in use before may be reserved as well. */
-static void the_peak_of_what_was_in_use_counts(void **state)
+CM_TEST(the_peak_of_what_was_in_use_counts)
 {
 	struct fixture *f = open_exact(GIB);
 
-	(void)state;
 	USE(f, 100 * MIB, 200 * MIB, 300 * MIB);
 	USE(f, 400 * MIB);
 	/* 600 MiB were in use, and 53 are 1/8 of the rest: of 1000 those of 300 and 100 went. */
@@ -433,12 +429,11 @@ static void the_peak_of_what_was_in_use_counts(void **state)
 
 /* Nothing returns what a live block leaves unused of its segment. On a card that was nearly full a
  * request gets a segment of its own size. 1/8 of what 1 GiB has above the 900 MiB is 15. */
-static void a_full_card_has_nothing_to_waste_in_a_segment_that_is_not_split(void **state)
+CM_TEST(a_full_card_has_nothing_to_waste_in_a_segment_that_is_not_split)
 {
 	struct fixture *f = open_exact(GIB);
 	uint64_t addr;
 
-	(void)state;
 	(void)case_get(f, 700 * MIB);
 	USE(f, 200 * MIB);
 	addr = case_get(f, 180 * MIB);
@@ -448,38 +443,4 @@ static void a_full_card_has_nothing_to_waste_in_a_segment_that_is_not_split(void
 	assert_int_equal(case_get(f, 166 * MIB), addr);
 	assert_int_equal(case_reserved(f), 880 * MIB);
 	case_close(f);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		fixture_case(an_idle_segment_goes_when_a_larger_one_comes),
-		fixture_case(that_of_another_context_of_the_device_goes_too),
-		fixture_case(that_of_another_device_stays),
-		fixture_case(the_event_of_a_poll_is_not_followed_by_a_probe),
-		fixture_case(behind_a_barrier_the_host_waits_for_its_event),
-		fixture_case(a_wait_that_the_driver_refuses_proves_nothing),
-		fixture_case(beside_another_context_a_probe_is_sent),
-		fixture_case(a_kernel_without_end_behind_the_barrier_is_not_waited_for),
-		fixture_case(behind_another_threads_barrier_a_probe_is_sent),
-		fixture_case(an_idle_device_that_got_no_work_is_not_asked_again),
-		fixture_case(one_that_got_work_is_asked),
-		fixture_case(one_that_was_getting_work_is_asked),
-		fixture_case(behind_a_barrier_it_is_asked),
-		fixture_case(after_a_while_it_is_asked),
-		fixture_case(nothing_goes_where_the_reserve_was_higher_before),
-		fixture_case(the_smallest_that_is_enough_goes),
-		fixture_case(a_request_that_fails_raises_nothing),
-		fixture_case(what_is_in_use_stays_with_all_of_its_segment),
-		fixture_case(a_small_request_asks_for_nothing),
-		fixture_case(nothing_goes_behind_a_kernel_without_end),
-		fixture_case(a_program_that_repeats_itself_soon_does_without),
-		cmocka_unit_test(segments_that_are_not_split_go_once_they_are_a_share_of_the_room),
-		cmocka_unit_test(those_below_that_share_stay),
-		cmocka_unit_test(the_peak_of_what_was_in_use_counts),
-		cmocka_unit_test(a_full_card_has_nothing_to_waste_in_a_segment_that_is_not_split),
-		cmocka_unit_test(it_is_done_as_the_policy_wants_it),
-	};
-
-	return cmocka_run_group_tests_name("exchange", tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 #include "tests/unit/fixture_case.h"
 #include "tests/unit/shard_case.h"
 
-static void a_free_calls_no_driver(void **state)
+fixture_case(a_free_calls_no_driver)
 {
 	struct fixture *f = *state;
 	uint64_t addr[100], calls;
@@ -26,7 +26,7 @@ static void a_free_calls_no_driver(void **state)
 	assert_true(f->heap->row->pending_bytes > 0);
 }
 
-static void memory_of_idle_work_is_ready_by_one_event_for_all(void **state)
+fixture_case(memory_of_idle_work_is_ready_by_one_event_for_all)
 {
 	struct fixture *f = *state;
 	uint64_t addr[10];
@@ -46,7 +46,7 @@ static void memory_of_idle_work_is_ready_by_one_event_for_all(void **state)
 
 /* The device works on the block: the next owner's work is put behind that, the host does not
  * wait. */
-static void a_block_in_use_by_the_device_is_had_behind_a_barrier(void **state)
+fixture_case(a_block_in_use_by_the_device_is_had_behind_a_barrier)
 {
 	struct fixture *f = *state;
 	uint64_t addr = case_get(f, 64 * MIB), now;
@@ -62,7 +62,7 @@ static void a_block_in_use_by_the_device_is_had_behind_a_barrier(void **state)
 	assert_current(f, CM_POOL_ALL, CM_STAT_SEGMENT, 1);
 }
 
-static void a_block_freed_and_requested_in_a_loop_costs_three_calls_a_turn(void **state)
+fixture_case(a_block_freed_and_requested_in_a_loop_costs_three_calls_a_turn)
 {
 	struct fixture *f = *state;
 	uint64_t other = case_get(f, 512), addr, calls = 0;
@@ -123,14 +123,13 @@ static double calls_per_pair(struct fixture *f, uint64_t lag_ns, size_t live, si
 	return (double)(f->driver.calls - calls) / (double)pairs;
 }
 
-static void a_thousand_live_blocks_cost_a_fifth_of_a_call_a_pair(void **state)
+CM_TEST(a_thousand_live_blocks_cost_a_fifth_of_a_call_a_pair)
 {
 	static const uint64_t lags[] = {0, 4000, 8000, 100000};
 	struct fixture *f;
 	double calls;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(lags) / sizeof(lags[0]); i++) {
 		f = case_open(&(struct fixture_params){.events = 64});
 		calls = calls_per_pair(f, lags[i], 1000, 5000);
@@ -141,7 +140,7 @@ static void a_thousand_live_blocks_cost_a_fifth_of_a_call_a_pair(void **state)
 	}
 }
 
-static void no_barrier_is_laid_where_a_second_context_could_pass_it(void **state)
+fixture_case(no_barrier_is_laid_where_a_second_context_could_pass_it)
 {
 	struct fixture *f = *state;
 	struct cm_heap *heap;
@@ -156,7 +155,7 @@ static void no_barrier_is_laid_where_a_second_context_could_pass_it(void **state
 	assert_int_equal(case_get(f, 64 * MIB), addr);
 }
 
-static void no_barrier_is_laid_where_others_reach_the_memory(void **state)
+fixture_case(no_barrier_is_laid_where_others_reach_the_memory)
 {
 	struct fixture *f = *state;
 	uint64_t addr = case_get(f, 64 * MIB);
@@ -170,7 +169,7 @@ static void no_barrier_is_laid_where_others_reach_the_memory(void **state)
 }
 
 /* Of the same device. The event of the block's own context does not capture it. */
-static void work_of_another_context_holds_a_block_back(void **state)
+fixture_case(work_of_another_context_holds_a_block_back)
 {
 	struct fixture *f = *state;
 	struct cm_heap *heap;
@@ -192,7 +191,7 @@ static int64_t questions_of(const struct cm_heap *heap)
 }
 
 /* Nor is the lock of the other one taken for it, which is its own threads'. */
-static void questions_to_another_device_are_counted_for_the_one_that_asks(void **state)
+fixture_case(questions_to_another_device_are_counted_for_the_one_that_asks)
 {
 	struct fixture *f = *state;
 	struct cm_heap *heap;
@@ -206,7 +205,7 @@ static void questions_to_another_device_are_counted_for_the_one_that_asks(void *
 	assert_int_equal(questions_of(heap), 0);
 }
 
-static void behind_a_barrier_nothing_is_let_in_before_old_work_is_done(void **state)
+CM_TEST(behind_a_barrier_nothing_is_let_in_before_old_work_is_done)
 {
 	static const char *const who[] = {"a second context", "a peer", "another process"};
 	struct fixture *f;
@@ -214,7 +213,6 @@ static void behind_a_barrier_nothing_is_let_in_before_old_work_is_done(void **st
 	uint64_t addr, work;
 	int i;
 
-	(void)state;
 	/* Without a capture, and during one. */
 	for (i = 0; i < 6; i++) {
 		f = case_open(&(struct fixture_params){0});
@@ -238,7 +236,7 @@ static void behind_a_barrier_nothing_is_let_in_before_old_work_is_done(void **st
 }
 
 /* Natively the free would not have waited for a kernel that was launched after it. */
-static void work_launched_after_a_free_is_never_waited_for(void **state)
+fixture_case(work_launched_after_a_free_is_never_waited_for)
 {
 	struct fixture *f = *state;
 	uint64_t addr = case_get(f, 64 * MIB), small = case_get(f, 512), kernel, work;
@@ -262,7 +260,7 @@ static void work_launched_after_a_free_is_never_waited_for(void **state)
 	assert_int_equal(case_get(f, 64 * MIB), addr);
 }
 
-static void an_epoch_closed_before_the_work_is_clean_of_it(void **state)
+fixture_case(an_epoch_closed_before_the_work_is_clean_of_it)
 {
 	struct fixture *f = *state;
 	uint64_t addr = case_get(f, 64 * MIB), small = case_get(f, 512), kernel, work;
@@ -279,7 +277,7 @@ static void an_epoch_closed_before_the_work_is_clean_of_it(void **state)
 }
 
 /* A little freed memory is not worth an event before each launch. */
-static void a_small_share_is_not_worth_an_event(void **state)
+fixture_case(a_small_share_is_not_worth_an_event)
 {
 	struct fixture *f = *state;
 	uint64_t small = case_get(f, 512);
@@ -289,7 +287,7 @@ static void a_small_share_is_not_worth_an_event(void **state)
 	assert_false(cm_cache_wants_close(f->cache));
 }
 
-static void behind_an_epoch_that_hangs_no_barrier_is_laid(void **state)
+fixture_case(behind_an_epoch_that_hangs_no_barrier_is_laid)
 {
 	struct fixture *f = *state;
 	uint64_t a = case_get(f, 64 * MIB), b = case_get(f, 64 * MIB), kernel, work, c;
@@ -307,7 +305,7 @@ static void behind_an_epoch_that_hangs_no_barrier_is_laid(void **state)
 }
 
 /* Its time counts from its event. */
-static void an_epoch_whose_barrier_failed_does_not_hang_for_that(void **state)
+fixture_case(an_epoch_whose_barrier_failed_does_not_hang_for_that)
 {
 	struct fixture *f = *state;
 	uint64_t addr = case_get(f, 64 * MIB);
@@ -354,7 +352,7 @@ void __wrap_cm_lock_let_in(struct cm_lock *lock, bool rests)
 }
 
 /* Another thread's free waits for one slice, however long the epoch is. */
-static void a_long_epoch_is_retired_in_slices(void **state)
+fixture_case(a_long_epoch_is_retired_in_slices)
 {
 	enum { BLOCKS = 1000 };
 	struct fixture *f = *state;
@@ -382,14 +380,13 @@ static void a_long_epoch_is_retired_in_slices(void **state)
 }
 
 /* They hold the event lock, which all threads want. */
-static void blocks_of_a_shard_are_retired_without_a_rest(void **state)
+CM_TEST(blocks_of_a_shard_are_retired_without_a_rest)
 {
 	enum { BLOCKS = 1000 };
 	struct fixture *f = open_limit(0);
 	uint64_t addr[BLOCKS];
 	size_t i;
 
-	(void)state;
 	be_of(f, 1);
 	for (i = 0; i < BLOCKS; i++)
 		addr[i] = case_get(f, 512);
@@ -402,7 +399,7 @@ static void blocks_of_a_shard_are_retired_without_a_rest(void **state)
 	close_shards(f);
 }
 
-static void more_epochs_than_places_lose_nothing(void **state)
+fixture_case(more_epochs_than_places_lose_nothing)
 {
 	struct fixture *f = *state;
 	uint64_t addr[CM_BATCHES_MAX + 8], keep = case_get(f, 512);
@@ -425,7 +422,7 @@ static void more_epochs_than_places_lose_nothing(void **state)
 }
 
 /* The newest of many epochs that are done is one question. */
-static void epochs_that_are_done_cost_one_question(void **state)
+fixture_case(epochs_that_are_done_cost_one_question)
 {
 	struct fixture *f = *state;
 	uint64_t addr[20], keep = case_get(f, 512);
@@ -444,31 +441,4 @@ static void epochs_that_are_done_cost_one_question(void **state)
 	cm_cache_poll(f->cache);
 	assert_int_equal(f->driver.called[FAKE_EVENT_QUERY], 1);
 	assert_int_equal(f->heap->row->pending_bytes, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		fixture_case(a_free_calls_no_driver),
-		fixture_case(memory_of_idle_work_is_ready_by_one_event_for_all),
-		fixture_case(a_block_in_use_by_the_device_is_had_behind_a_barrier),
-		fixture_case(a_block_freed_and_requested_in_a_loop_costs_three_calls_a_turn),
-		cmocka_unit_test(a_thousand_live_blocks_cost_a_fifth_of_a_call_a_pair),
-		fixture_case(no_barrier_is_laid_where_a_second_context_could_pass_it),
-		fixture_case(no_barrier_is_laid_where_others_reach_the_memory),
-		fixture_case(work_of_another_context_holds_a_block_back),
-		fixture_case(questions_to_another_device_are_counted_for_the_one_that_asks),
-		cmocka_unit_test(behind_a_barrier_nothing_is_let_in_before_old_work_is_done),
-		fixture_case(work_launched_after_a_free_is_never_waited_for),
-		fixture_case(an_epoch_closed_before_the_work_is_clean_of_it),
-		fixture_case(a_small_share_is_not_worth_an_event),
-		fixture_case(behind_an_epoch_that_hangs_no_barrier_is_laid),
-		fixture_case(an_epoch_whose_barrier_failed_does_not_hang_for_that),
-		fixture_case(a_long_epoch_is_retired_in_slices),
-		cmocka_unit_test(blocks_of_a_shard_are_retired_without_a_rest),
-		fixture_case(more_epochs_than_places_lose_nothing),
-		fixture_case(epochs_that_are_done_cost_one_question),
-	};
-
-	return cmocka_run_group_tests_name("epoch", tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 #include "tests/unit/fixture_case.h"
 
 /* As many events are kept as there may be, and one more would have to be destroyed. */
-static void settling_during_a_capture_gives_no_event_back(void **state)
+CM_TEST(settling_during_a_capture_gives_no_event_back)
 {
 	const struct cm_driver_ops *ops = fake_driver_ops();
 	struct cm_heap *heap;
@@ -17,7 +17,6 @@ static void settling_during_a_capture_gives_no_event_back(void **state)
 	uint64_t addr;
 	int breaks;
 
-	(void)state;
 	for (breaks = 0; breaks < 2; breaks++) {
 		f = case_open(&(struct fixture_params){0});
 		heap = f->heap;
@@ -45,7 +44,7 @@ static void settling_during_a_capture_gives_no_event_back(void **state)
 	}
 }
 
-static void an_epoch_that_cannot_be_recorded_stays_open(void **state)
+fixture_case(an_epoch_that_cannot_be_recorded_stays_open)
 {
 	struct fixture *f = *state;
 	uint64_t a = case_get(f, MIB), b = case_get(f, MIB);
@@ -64,7 +63,7 @@ static void an_epoch_that_cannot_be_recorded_stays_open(void **state)
 	assert_int_equal(case_get(f, MIB), a);
 }
 
-static void a_context_with_a_sticky_error_is_left_to_the_driver(void **state)
+fixture_case(a_context_with_a_sticky_error_is_left_to_the_driver)
 {
 	struct fixture *f = *state;
 	uint64_t a = case_get(f, 64 * MIB), b = case_get(f, 64 * MIB), addr;
@@ -79,7 +78,7 @@ static void a_context_with_a_sticky_error_is_left_to_the_driver(void **state)
 	assert_sound(f);
 }
 
-static void an_error_of_one_context_keeps_nobody_waiting(void **state)
+fixture_case(an_error_of_one_context_keeps_nobody_waiting)
 {
 	struct fixture *f = *state;
 	struct cm_heap *heap;
@@ -94,14 +93,13 @@ static void an_error_of_one_context_keeps_nobody_waiting(void **state)
 }
 
 /* Natively neither device knows of the other. */
-static void an_error_of_one_context_ends_no_reuse_in_another(void **state)
+CM_TEST(an_error_of_one_context_ends_no_reuse_in_another)
 {
 	struct cm_heap *heap;
 	struct fixture *f;
 	uint64_t ctx, addr;
 	int old, i;
 
-	(void)state;
 	for (old = 0; old < 2; old++) {
 		/* Without room to let more wait. */
 		f = case_open(
@@ -128,14 +126,13 @@ static void an_error_of_one_context_ends_no_reuse_in_another(void **state)
 }
 
 /* An error of a call, and the context goes on: nobody knows when its work ends. */
-static void an_error_that_passes_makes_nothing_ready(void **state)
+CM_TEST(an_error_that_passes_makes_nothing_ready)
 {
 	struct cm_heap *heap;
 	struct fixture *f;
 	uint64_t ctx, addr, call;
 	bool met;
 
-	(void)state;
 	for (call = 1, met = true; met; call++) {
 		f = case_open(&(struct fixture_params){.events = 64});
 		ctx = fixture_add_context(f, 1, &heap);
@@ -156,12 +153,11 @@ static struct fixture *open_old(void)
 	return case_open(&(struct fixture_params){.old_driver = true});
 }
 
-static void an_old_driver_waits_at_reuse_and_never_at_a_free(void **state)
+CM_TEST(an_old_driver_waits_at_reuse_and_never_at_a_free)
 {
 	struct fixture *f = open_old();
 	uint64_t addr = case_get(f, 64 * MIB), calls, work;
 
-	(void)state;
 	work = fixture_launch(f, f->ctx, 1, addr, 512, 10 * MS);
 	calls = f->driver.calls;
 	case_put(f, addr);
@@ -175,13 +171,12 @@ static void an_old_driver_waits_at_reuse_and_never_at_a_free(void **state)
 }
 
 /* One wait for as much as a batch is elsewhere. */
-static void an_old_driver_is_waited_for_by_the_batch(void **state)
+CM_TEST(an_old_driver_is_waited_for_by_the_batch)
 {
 	enum { ROUNDS = 320 };
 	struct fixture *f = open_old();
 	int i;
 
-	(void)state;
 	for (i = 0; i < ROUNDS; i++) {
 		const uint64_t addr = case_get(f, MIB);
 
@@ -193,12 +188,11 @@ static void an_old_driver_is_waited_for_by_the_batch(void **state)
 	case_close(f);
 }
 
-static void an_old_driver_does_not_wait_for_work_launched_after_the_free(void **state)
+CM_TEST(an_old_driver_does_not_wait_for_work_launched_after_the_free)
 {
 	struct fixture *f = open_old();
 	uint64_t addr = case_get(f, 16 * MIB), small = case_get(f, 512), kernel;
 
-	(void)state;
 	case_put(f, addr);
 	kernel = fixture_launch(f, f->ctx, 1, small, 512, FAKE_FOREVER);
 	assert_int_not_equal(case_get(f, 16 * MIB), addr);
@@ -207,7 +201,7 @@ static void an_old_driver_does_not_wait_for_work_launched_after_the_free(void **
 	case_close(f);
 }
 
-static void while_a_capture_is_active_the_driver_is_left_alone(void **state)
+fixture_case(while_a_capture_is_active_the_driver_is_left_alone)
 {
 	struct fixture *f = *state;
 	uint64_t a = case_get(f, 64 * MIB), b = case_get(f, 64 * MIB), calls, addr, bytes;
@@ -227,13 +221,12 @@ static void while_a_capture_is_active_the_driver_is_left_alone(void **state)
 	assert_int_equal(bytes, 128 * MIB);
 }
 
-static void a_segment_freed_while_a_capture_is_active_is_given_back_later(void **state)
+CM_TEST(a_segment_freed_while_a_capture_is_active_is_given_back_later)
 {
 	struct cm_policy policy;
 	struct fixture *f;
 	uint64_t addr;
 
-	(void)state;
 	cm_policy_init(&policy);
 	policy.mode = CM_MODE_STATS;
 	f = case_open(&(struct fixture_params){.policy = &policy});
@@ -245,23 +238,4 @@ static void a_segment_freed_while_a_capture_is_active_is_given_back_later(void *
 	cm_cache_poll(f->cache);
 	assert_int_equal(f->driver.used_bytes[0], 0);
 	case_close(f);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(settling_during_a_capture_gives_no_event_back),
-		fixture_case(an_epoch_that_cannot_be_recorded_stays_open),
-		fixture_case(a_context_with_a_sticky_error_is_left_to_the_driver),
-		fixture_case(an_error_of_one_context_keeps_nobody_waiting),
-		cmocka_unit_test(an_error_of_one_context_ends_no_reuse_in_another),
-		cmocka_unit_test(an_error_that_passes_makes_nothing_ready),
-		cmocka_unit_test(an_old_driver_waits_at_reuse_and_never_at_a_free),
-		cmocka_unit_test(an_old_driver_is_waited_for_by_the_batch),
-		cmocka_unit_test(an_old_driver_does_not_wait_for_work_launched_after_the_free),
-		fixture_case(while_a_capture_is_active_the_driver_is_left_alone),
-		cmocka_unit_test(a_segment_freed_while_a_capture_is_active_is_given_back_later),
-	};
-
-	return cmocka_run_group_tests_name("epoch_refused", tests, NULL, NULL);
 }

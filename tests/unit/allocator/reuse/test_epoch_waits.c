@@ -7,12 +7,11 @@
 #include "allocator/base/gate.h"
 #include "tests/unit/fixture_case.h"
 
-static void reuse_grow_takes_new_memory_and_lays_no_barrier(void **state)
+CM_TEST(reuse_grow_takes_new_memory_and_lays_no_barrier)
 {
 	struct fixture *f = case_open_reuse(CM_REUSE_GROW, 0);
 	uint64_t addr = case_get(f, 64 * MIB);
 
-	(void)state;
 	(void)case_launch(f, addr, 10 * MS);
 	case_put(f, addr);
 	assert_int_not_equal(case_get(f, 64 * MIB), addr);
@@ -22,12 +21,11 @@ static void reuse_grow_takes_new_memory_and_lays_no_barrier(void **state)
 	case_close(f);
 }
 
-static void reuse_wait_waits_and_takes_no_new_memory(void **state)
+CM_TEST(reuse_wait_waits_and_takes_no_new_memory)
 {
 	struct fixture *f = case_open_reuse(CM_REUSE_WAIT, 0);
 	uint64_t addr = case_get(f, 64 * MIB), work;
 
-	(void)state;
 	work = case_launch(f, addr, 10 * MS);
 	case_put(f, addr);
 	assert_int_equal(case_get(f, 64 * MIB), addr);
@@ -54,28 +52,25 @@ static void run_ahead_of(uint64_t kernel_ns)
 	case_close(f);
 }
 
-static void growth_by_running_ahead_is_bounded(void **state)
+CM_TEST(growth_by_running_ahead_is_bounded)
 {
-	(void)state;
 	run_ahead_of(5 * MS);
 }
 
 /* Longer than the patience with what may never end: a cudaFree would have waited all the same. */
-static void growth_behind_long_kernels_is_bounded(void **state)
+CM_TEST(growth_behind_long_kernels_is_bounded)
 {
-	(void)state;
 	run_ahead_of(300 * MS);
 }
 
 /* New memory would be as good, and the device must not idle: what was freed last is not waited
  * for. */
-static void the_oldest_batch_is_waited_for_and_the_device_goes_on(void **state)
+CM_TEST(the_oldest_batch_is_waited_for_and_the_device_goes_on)
 {
 	struct fixture *f = case_open_reuse(CM_REUSE_GROW, 16384 * MIB);
 	uint64_t addr, work = 0, waits;
 	int i;
 
-	(void)state;
 	for (i = 0; i < 400; i++) {
 		waits = f->driver.called[FAKE_EVENT_WAIT_UNGATED];
 		addr = case_get(f, 4 * MIB);
@@ -111,7 +106,7 @@ static void *free_all(void *arg)
 }
 
 /* Its cudaFree would hang, and this thread may be what the kernel waits for. */
-static void what_another_thread_freed_is_not_waited_for_without_a_limit(void **state)
+CM_TEST(what_another_thread_freed_is_not_waited_for_without_a_limit)
 {
 	struct freer freer = {.fixture = case_open_reuse(CM_REUSE_GROW, 16384 * MIB)};
 	struct fixture *f = freer.fixture;
@@ -119,7 +114,6 @@ static void what_another_thread_freed_is_not_waited_for_without_a_limit(void **s
 	pthread_t thread;
 	int i;
 
-	(void)state;
 	for (i = 0; i < FREED; i++)
 		freer.addr[i] = case_get(f, 4 * MIB);
 	kernel = case_launch(f, freer.addr[0], FAKE_FOREVER);
@@ -134,13 +128,12 @@ static void what_another_thread_freed_is_not_waited_for_without_a_limit(void **s
 }
 
 /* Work that no hook saw may have come between the last free and the event. */
-static void an_old_batch_is_not_waited_for_without_a_limit(void **state)
+CM_TEST(an_old_batch_is_not_waited_for_without_a_limit)
 {
 	struct fixture *f = case_open_reuse(CM_REUSE_GROW, 16384 * MIB);
 	uint64_t addr[FREED], kernel, start;
 	int i;
 
-	(void)state;
 	for (i = 0; i < FREED; i++)
 		addr[i] = case_get(f, 4 * MIB);
 	for (i = 1; i < FREED / 2; i++)
@@ -159,14 +152,13 @@ static void an_old_batch_is_not_waited_for_without_a_limit(void **state)
 }
 
 /* A cudaFree would not have waited for that, nor for long. */
-static void growth_behind_another_device_is_not_held_up_for_long(void **state)
+CM_TEST(growth_behind_another_device_is_not_held_up_for_long)
 {
 	struct fixture *f = case_open_reuse(CM_REUSE_GROW, 0);
 	struct cm_heap *heap;
 	uint64_t addr, kernel;
 	int i;
 
-	(void)state;
 	kernel = fixture_add_context(f, 1, &heap);
 	kernel = fixture_launch(f, kernel, 1, 512, 0, FAKE_FOREVER);
 	for (i = 0; i < 30; i++) {
@@ -179,14 +171,13 @@ static void growth_behind_another_device_is_not_held_up_for_long(void **state)
 	case_close(f);
 }
 
-static void sync_free_waits_in_the_free_as_cuda_does(void **state)
+CM_TEST(sync_free_waits_in_the_free_as_cuda_does)
 {
 	struct cm_policy policy;
 	struct fixture *f;
 	uint64_t addr, work;
 	int old;
 
-	(void)state;
 	cm_policy_init(&policy);
 	policy.sync = CM_SYNC_FREE;
 	for (old = 0; old < 2; old++) {
@@ -203,7 +194,7 @@ static void sync_free_waits_in_the_free_as_cuda_does(void **state)
 }
 
 /* A cudaFree of one device does not wait for another's. */
-static void sync_free_waits_for_its_own_context_alone(void **state)
+CM_TEST(sync_free_waits_for_its_own_context_alone)
 {
 	struct cm_policy policy;
 	struct cm_heap *heap;
@@ -211,7 +202,6 @@ static void sync_free_waits_for_its_own_context_alone(void **state)
 	uint64_t addr, work, kernel, ctx;
 	int old;
 
-	(void)state;
 	cm_policy_init(&policy);
 	policy.sync = CM_SYNC_FREE;
 	for (old = 0; old < 2; old++) {
@@ -229,7 +219,7 @@ static void sync_free_waits_for_its_own_context_alone(void **state)
 }
 
 /* One that is about to wait for an epoch is not kept by those that come after. */
-static void a_wait_is_for_what_was_freed_before_it(void **state)
+fixture_case(a_wait_is_for_what_was_freed_before_it)
 {
 	struct fixture *f = *state;
 	uint64_t a = case_get(f, 64 * MIB), b = case_get(f, 64 * MIB), bytes, now;
@@ -241,23 +231,4 @@ static void a_wait_is_for_what_was_freed_before_it(void **state)
 	assert_int_equal(cm_cache_trim(f->cache, 0, &bytes), 0);
 	assert_int_equal(bytes, 64 * MIB);
 	assert_true(f->driver.now_ns - now < 30 * MS);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reuse_grow_takes_new_memory_and_lays_no_barrier),
-		cmocka_unit_test(reuse_wait_waits_and_takes_no_new_memory),
-		cmocka_unit_test(growth_by_running_ahead_is_bounded),
-		cmocka_unit_test(growth_behind_long_kernels_is_bounded),
-		cmocka_unit_test(the_oldest_batch_is_waited_for_and_the_device_goes_on),
-		cmocka_unit_test(what_another_thread_freed_is_not_waited_for_without_a_limit),
-		cmocka_unit_test(an_old_batch_is_not_waited_for_without_a_limit),
-		cmocka_unit_test(growth_behind_another_device_is_not_held_up_for_long),
-		cmocka_unit_test(sync_free_waits_in_the_free_as_cuda_does),
-		cmocka_unit_test(sync_free_waits_for_its_own_context_alone),
-		fixture_case(a_wait_is_for_what_was_freed_before_it),
-	};
-
-	return cmocka_run_group_tests_name("epoch_waits", tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ static bool lay(struct fixture *f, uint64_t named, uint64_t *other)
 	return *other == before;
 }
 
-static void the_last_barrier_alone_is_kept(void **state)
+fixture_case(the_last_barrier_alone_is_kept)
 {
 	struct fixture *f = *state;
 	uint64_t addr = case_get(f, BLOCK), named = case_get(f, MIB);
@@ -38,7 +38,7 @@ static void the_last_barrier_alone_is_kept(void **state)
 }
 
 /* As many as there is room for; then all is reused by event, and none is lost. */
-static void barriers_that_blocks_wait_for_are_kept(void **state)
+fixture_case(barriers_that_blocks_wait_for_are_kept)
 {
 	struct fixture *f = *state;
 	uint64_t named[CM_BATCHES_MAX + 1], addr;
@@ -63,7 +63,7 @@ static void barriers_that_blocks_wait_for_are_kept(void **state)
 	assert_int_equal(cm_heap_pending_bytes(f->heap), 0);
 }
 
-static void a_thread_waits_for_the_barrier_that_it_met(void **state)
+fixture_case(a_thread_waits_for_the_barrier_that_it_met)
 {
 	struct fixture *f = *state;
 	uint64_t addr = case_get(f, BLOCK), named = case_get(f, MIB);
@@ -77,15 +77,4 @@ static void a_thread_waits_for_the_barrier_that_it_met(void **state)
 	assert_int_equal(barriers_kept(f->heap), 1);
 	cm_ordered_settle(f->heap);
 	assert_int_equal(f->heap->settlers, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		fixture_case(the_last_barrier_alone_is_kept),
-		fixture_case(barriers_that_blocks_wait_for_are_kept),
-		fixture_case(a_thread_waits_for_the_barrier_that_it_met),
-	};
-
-	return cmocka_run_group_tests_name("ordered", tests, NULL, NULL);
 }

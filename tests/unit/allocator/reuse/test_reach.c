@@ -46,7 +46,7 @@ static bool is_had_again(struct scene *scene)
 	return is;
 }
 
-static void a_device_does_not_wait_for_another(void **state)
+fixture_case(a_device_does_not_wait_for_another)
 {
 	struct scene scene = open_scene(*state);
 	const uint64_t kernel = keep_busy(&scene);
@@ -66,7 +66,7 @@ static void a_device_does_not_wait_for_another(void **state)
 	fake_finish(kernel);
 }
 
-static void nor_does_its_memory_go_back_later(void **state)
+fixture_case(nor_does_its_memory_go_back_later)
 {
 	struct scene scene = open_scene(*state);
 	const uint64_t kernel = keep_busy(&scene);
@@ -79,7 +79,7 @@ static void nor_does_its_memory_go_back_later(void **state)
 	fake_finish(kernel);
 }
 
-static void a_copy_by_another_device_is_waited_for(void **state)
+fixture_case(a_copy_by_another_device_is_waited_for)
 {
 	struct scene scene = open_scene(*state);
 
@@ -92,7 +92,7 @@ static void a_copy_by_another_device_is_waited_for(void **state)
 }
 
 /* It goes to the driver, whose free need not wait for the other device. */
-static void so_it_is_if_nobody_gets_the_memory_again(void **state)
+fixture_case(so_it_is_if_nobody_gets_the_memory_again)
 {
 	struct scene scene = open_scene(*state);
 	const uint64_t work = copy(&scene, 10 * MS);
@@ -112,7 +112,7 @@ static void so_it_is_if_nobody_gets_the_memory_again(void **state)
 }
 
 /* Until an event has shown it to be done, and no longer. */
-static void then_it_reaches_the_memory_no_more(void **state)
+fixture_case(then_it_reaches_the_memory_no_more)
 {
 	struct scene scene = open_scene(*state);
 	uint64_t kernel;
@@ -131,7 +131,7 @@ static void then_it_reaches_the_memory_no_more(void **state)
 }
 
 /* A submission that has not returned may be behind every event. */
-static void a_submission_under_way_is_not_taken_for_done(void **state)
+fixture_case(a_submission_under_way_is_not_taken_for_done)
 {
 	struct scene scene = open_scene(*state);
 	struct cm_cache *cache = scene.f->cache;
@@ -152,7 +152,7 @@ static void a_submission_under_way_is_not_taken_for_done(void **state)
 }
 
 /* What was announced behind the event of a fence is not shown by it. */
-static void a_later_submission_keeps_it_open(void **state)
+fixture_case(a_later_submission_keeps_it_open)
 {
 	struct scene scene = open_scene(*state);
 
@@ -169,7 +169,7 @@ static void a_later_submission_keeps_it_open(void **state)
 }
 
 /* A barrier holds back its own context alone: fixture_launch complains of what comes too early. */
-static void what_lies_behind_a_barrier_is_idle_before_it_is_reached(void **state)
+fixture_case(what_lies_behind_a_barrier_is_idle_before_it_is_reached)
 {
 	struct scene scene = open_scene(*state);
 	uint64_t work;
@@ -182,7 +182,7 @@ static void what_lies_behind_a_barrier_is_idle_before_it_is_reached(void **state
 	assert_true(fake_is_done(work));
 }
 
-static void its_own_memory_opens_nothing(void **state)
+fixture_case(its_own_memory_opens_nothing)
 {
 	struct scene scene = open_scene(*state);
 	struct cm_cache *cache = scene.f->cache;
@@ -196,7 +196,7 @@ static void its_own_memory_opens_nothing(void **state)
 }
 
 /* A context that goes takes its work along, and no event of it is left to tell. */
-static void a_context_that_goes_reaches_nothing(void **state)
+fixture_case(a_context_that_goes_reaches_nothing)
 {
 	struct scene scene = open_scene(*state);
 	struct cm_heap *third;
@@ -224,13 +224,12 @@ static void resume(const struct scene *scene)
 }
 
 /* By barrier and, without events of a context, by waiting. */
-static void a_context_that_is_ending_holds_up_no_other_device(void **state)
+CM_TEST(a_context_that_is_ending_holds_up_no_other_device)
 {
 	struct scene scene;
 	uint64_t kernel;
 	int i, old;
 
-	(void)state;
 	for (old = 0; old < 2; old++) {
 		scene = open_scene(case_open(&(struct fixture_params){.old_driver = old}));
 		kernel = keep_busy(&scene);
@@ -250,13 +249,12 @@ static void a_context_that_is_ending_holds_up_no_other_device(void **state)
 }
 
 /* An event that was recorded before may be done; the context does not tell. */
-static void but_one_that_its_work_reaches(void **state)
+CM_TEST(but_one_that_its_work_reaches)
 {
 	struct scene scene;
 	uint64_t work;
 	int old, closed;
 
-	(void)state;
 	for (old = 0; old < 2; old++)
 		for (closed = 0; closed < 2; closed++) {
 			scene = open_scene(case_open(&(struct fixture_params){.old_driver = old}));
@@ -277,7 +275,7 @@ static void but_one_that_its_work_reaches(void **state)
 }
 
 /* It may have copied from and to anything before it was met. */
-static void a_context_that_was_found_reaches_all(void **state)
+fixture_case(a_context_that_was_found_reaches_all)
 {
 	struct fixture *f = *state;
 	const uint64_t block = case_get(f, BLOCK), ctx = fake_context_create(1);
@@ -298,7 +296,7 @@ static void a_context_that_was_found_reaches_all(void **state)
 }
 
 /* Kernels of another device do not make an epoch one that no barrier may be laid behind. */
-static void work_is_counted_for_its_device(void **state)
+fixture_case(work_is_counted_for_its_device)
 {
 	struct scene scene = open_scene(*state);
 
@@ -314,12 +312,11 @@ static void work_is_counted_for_its_device(void **state)
 }
 
 /* Without events of contexts: of the devices that reach the memory, and no others. */
-static void a_wait_is_for_who_reaches_the_memory(void **state)
+CM_TEST(a_wait_is_for_who_reaches_the_memory)
 {
 	struct scene scene;
 	uint64_t work, bytes;
 
-	(void)state;
 	scene = open_scene(case_open(&(struct fixture_params){.old_driver = true}));
 	work = keep_busy(&scene);
 	case_put(scene.f, scene.block);
@@ -344,27 +341,4 @@ static void a_wait_is_for_who_reaches_the_memory(void **state)
 	assert_int_equal(cm_cache_trim(scene.f->cache, 0, &bytes), 0);
 	assert_int_equal(scene.f->driver.called[FAKE_MEM_FREE], 2);
 	case_close(scene.f);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		fixture_case(a_device_does_not_wait_for_another),
-		fixture_case(nor_does_its_memory_go_back_later),
-		fixture_case(a_copy_by_another_device_is_waited_for),
-		fixture_case(so_it_is_if_nobody_gets_the_memory_again),
-		fixture_case(then_it_reaches_the_memory_no_more),
-		fixture_case(a_submission_under_way_is_not_taken_for_done),
-		fixture_case(a_later_submission_keeps_it_open),
-		fixture_case(what_lies_behind_a_barrier_is_idle_before_it_is_reached),
-		fixture_case(its_own_memory_opens_nothing),
-		fixture_case(a_context_that_goes_reaches_nothing),
-		cmocka_unit_test(a_context_that_is_ending_holds_up_no_other_device),
-		cmocka_unit_test(but_one_that_its_work_reaches),
-		fixture_case(a_context_that_was_found_reaches_all),
-		fixture_case(work_is_counted_for_its_device),
-		cmocka_unit_test(a_wait_is_for_who_reaches_the_memory),
-	};
-
-	return cmocka_run_group_tests_name("reach", tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 #include "tests/unit/fixture_case.h"
 
 /* As docs/architecture.md draws them; x: the state of the column may follow that of the row. */
-static void only_the_transitions_that_are_drawn_are_legal(void **state)
+CM_TEST(only_the_transitions_that_are_drawn_are_legal)
 {
 	static const char *const legal[CM_STATE_COUNT] = {
 		[CM_STATE_UNUSED] = ".x....",    [CM_STATE_SERVING] = "..xx..",
@@ -15,7 +15,6 @@ static void only_the_transitions_that_are_drawn_are_legal(void **state)
 	};
 	uint32_t from, to;
 
-	(void)state;
 	for (from = 0; from < CM_STATE_COUNT; from++)
 		for (to = 0; to < CM_STATE_COUNT; to++)
 			assert_int_equal(cm_heap_state_may_follow(from, to),
@@ -39,7 +38,7 @@ static void assert_state(const struct fixture *f, enum cm_heap_state state, uint
 	assert_int_equal(atomic_load(&f->cache->suspended), cm_heap_is_suspended(f->heap));
 }
 
-static void a_heap_that_is_resumed_is_what_it_was(void **state)
+fixture_case(a_heap_that_is_resumed_is_what_it_was)
 {
 	struct fixture *f = *state;
 
@@ -56,7 +55,7 @@ static void a_heap_that_is_resumed_is_what_it_was(void **state)
 }
 
 /* Two threads end one context; or the second one hears of it too late. */
-static void who_suspends_twice_or_resumes_what_has_gone_changes_nothing(void **state)
+fixture_case(who_suspends_twice_or_resumes_what_has_gone_changes_nothing)
 {
 	struct fixture *f = *state;
 
@@ -73,15 +72,4 @@ static void who_suspends_twice_or_resumes_what_has_gone_changes_nothing(void **s
 	assert_state(f, CM_STATE_UNUSED, 0);
 	set_suspended(f, false);
 	assert_state(f, CM_STATE_UNUSED, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(only_the_transitions_that_are_drawn_are_legal),
-		fixture_case(a_heap_that_is_resumed_is_what_it_was),
-		fixture_case(who_suspends_twice_or_resumes_what_has_gone_changes_nothing),
-	};
-
-	return cmocka_run_group_tests_name("life_cycle", tests, NULL, NULL);
 }

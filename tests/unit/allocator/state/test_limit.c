@@ -30,12 +30,11 @@ static uint64_t taken(const struct fixture *f)
 	return atomic_load(&f->heap->device->taken_bytes);
 }
 
-static void as_much_is_taken_as_the_limit_leaves(void **state)
+CM_TEST(as_much_is_taken_as_the_limit_leaves)
 {
 	struct fixture *f = open_limited(100 * MIB);
 	struct cm_device *device = f->heap->device;
 
-	(void)state;
 	assert_true(cm_limit_take(device, 60 * MIB));
 	assert_false(cm_limit_take(device, 40 * MIB + 1));
 	assert_true(cm_limit_refuses(device, 40 * MIB + 1));
@@ -51,14 +50,13 @@ static void as_much_is_taken_as_the_limit_leaves(void **state)
 	case_close(f);
 }
 
-static void a_limit_below_what_is_taken_takes_nothing_away(void **state)
+CM_TEST(a_limit_below_what_is_taken_takes_nothing_away)
 {
 	struct cm_policy policy;
 	struct cm_device *device;
 	struct fixture *f;
 	uint64_t addr, limit, used;
 
-	(void)state;
 	cm_policy_init(&policy);
 	policy.decay_ns = 0;
 	f = case_open(&(struct fixture_params){.policy = &policy, .limit_bytes = GIB});
@@ -88,13 +86,12 @@ static void a_limit_below_what_is_taken_takes_nothing_away(void **state)
 }
 
 /* Of each kind, and of memory that comes in pieces. */
-static void all_that_is_taken_goes_back(void **state)
+CM_TEST(all_that_is_taken_goes_back)
 {
 	struct fixture *f = open_limited(UINT64_MAX);
 	struct cm_uncached_memory memory = {.kind = CM_UNCACHED_PITCH, .bytes = 3 * MIB};
 	uint64_t addr = case_get(f, 30 * MIB), small = case_get(f, 100);
 
-	(void)state;
 	assert_true(cm_cache_take_limit(f->cache, 0, 2 * MIB));
 	memory.taken = 2 * MIB; /* more came than was asked for */
 	cm_uncached_add(f->cache, CM_NAME_ADDRESS, 64 * GIB, &memory);
@@ -147,9 +144,8 @@ static void fail_each_call(bool pages)
 	assert_true(n > 1);
 }
 
-static void what_fails_is_given_back(void **state)
+CM_TEST(what_fails_is_given_back)
 {
-	(void)state;
 	fail_each_call(false);
 	fail_each_call(true);
 }
@@ -221,34 +217,18 @@ static void storm(struct fixture *f, void *(*run)(void *arg))
 	cm_limit_give(f->heap->device, held);
 }
 
-static void threads_share_what_the_limit_leaves(void **state)
+CM_TEST(threads_share_what_the_limit_leaves)
 {
 	struct fixture *f = open_limited(THREADS * 25 * MIB);
 
-	(void)state;
 	storm(f, take_own_share);
 	case_close(f);
 }
 
-static void a_limit_that_changes_in_a_storm_is_kept(void **state)
+CM_TEST(a_limit_that_changes_in_a_storm_is_kept)
 {
 	struct fixture *f = open_limited(20 * MIB);
 
-	(void)state;
 	storm(f, take_any);
 	case_close(f);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(as_much_is_taken_as_the_limit_leaves),
-		cmocka_unit_test(a_limit_below_what_is_taken_takes_nothing_away),
-		cmocka_unit_test(all_that_is_taken_goes_back),
-		cmocka_unit_test(what_fails_is_given_back),
-		cmocka_unit_test(threads_share_what_the_limit_leaves),
-		cmocka_unit_test(a_limit_that_changes_in_a_storm_is_kept),
-	};
-
-	return cmocka_run_group_tests_name("limit", tests, NULL, NULL);
 }

@@ -87,7 +87,7 @@ static void trim_beside_a_second_free(struct fixture *f, uint64_t addr, release_
 	assert_sound(f);
 }
 
-static void device_memory_on_its_way_is_not_freed_twice(void **state)
+fixture_case(device_memory_on_its_way_is_not_freed_twice)
 {
 	struct fixture *f = *state;
 	uint64_t addr = case_get(f, 64 * MIB);
@@ -109,7 +109,7 @@ static int look_up(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
 	return info.place == CM_PLACE_IDLE ? -EFAULT : 0;
 }
 
-static void memory_on_its_way_is_not_taken_for_the_drivers(void **state)
+fixture_case(memory_on_its_way_is_not_taken_for_the_drivers)
 {
 	struct fixture *f = *state;
 	uint64_t addr = case_get(f, 64 * MIB);
@@ -118,7 +118,7 @@ static void memory_on_its_way_is_not_taken_for_the_drivers(void **state)
 	trim_beside_a_second_free(f, addr, look_up);
 }
 
-static void pinned_memory_on_its_way_is_not_freed_twice(void **state)
+fixture_case(pinned_memory_on_its_way_is_not_freed_twice)
 {
 	struct fixture *f = *state;
 	uint64_t addr = 0, forward;
@@ -169,7 +169,7 @@ static void wait_for_oneself(struct fixture *f, uint64_t addr, release_t release
 	assert_sound(f);
 }
 
-static void who_would_wait_for_himself_is_refused(void **state)
+fixture_case(who_would_wait_for_himself_is_refused)
 {
 	struct fixture *f = *state;
 	uint64_t addr = case_get(f, 64 * MIB), pinned, forward;
@@ -232,7 +232,7 @@ static void assert_got(struct fixture *f)
 }
 
 /* What has been shown to others goes back at once, and not by who gives back what is idle. */
-static void nobody_fails_for_memory_on_its_way(void **state)
+fixture_case(nobody_fails_for_memory_on_its_way)
 {
 	struct fixture *f = *state;
 	uint64_t addr = case_get(f, 64 * MIB);
@@ -244,13 +244,12 @@ static void nobody_fails_for_memory_on_its_way(void **state)
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_ooms), 0);
 }
 
-static void nobody_fails_for_memory_on_its_way_without_a_cache(void **state)
+CM_TEST(nobody_fails_for_memory_on_its_way_without_a_cache)
 {
 	struct cm_policy policy;
 	struct fixture *f;
 	uint64_t addr;
 
-	(void)state;
 	cm_policy_init(&policy);
 	policy.mode = CM_MODE_STATS;
 	f = case_open(&(struct fixture_params){.policy = &policy});
@@ -262,7 +261,7 @@ static void nobody_fails_for_memory_on_its_way_without_a_cache(void **state)
 	case_close(f);
 }
 
-static void nobody_fails_for_pinned_memory_on_its_way(void **state)
+fixture_case(nobody_fails_for_pinned_memory_on_its_way)
 {
 	struct fixture *f = *state;
 	uint64_t addr = 0, forward;
@@ -317,13 +316,12 @@ static bool gate_enter_late(void)
 	return fake_driver_ops()->gate_enter();
 }
 
-static void what_was_freed_is_the_drivers_also_behind_a_trim(void **state)
+CM_TEST(what_was_freed_is_the_drivers_also_behind_a_trim)
 {
 	struct cm_policy policy;
 	struct fixture *f;
 	uint64_t addr;
 
-	(void)state;
 	cm_policy_init(&policy);
 	policy.mode = CM_MODE_STATS;
 	f = case_open(&(struct fixture_params){.policy = &policy});
@@ -341,20 +339,4 @@ static void what_was_freed_is_the_drivers_also_behind_a_trim(void **state)
 	assert_int_equal(pthread_join(trim.thread, NULL), 0);
 	f->cache->ops = fake_driver_ops();
 	case_close(f);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		fixture_case(device_memory_on_its_way_is_not_freed_twice),
-		fixture_case(memory_on_its_way_is_not_taken_for_the_drivers),
-		fixture_case(pinned_memory_on_its_way_is_not_freed_twice),
-		fixture_case(who_would_wait_for_himself_is_refused),
-		fixture_case(nobody_fails_for_memory_on_its_way),
-		cmocka_unit_test(nobody_fails_for_memory_on_its_way_without_a_cache),
-		fixture_case(nobody_fails_for_pinned_memory_on_its_way),
-		cmocka_unit_test(what_was_freed_is_the_drivers_also_behind_a_trim),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@
 #define SMALL CM_POOL_SMALL
 #define LARGE CM_POOL_LARGE
 
-static void a_peak_is_the_highest_value_since_its_reset(void **state)
+fixture_case(a_peak_is_the_highest_value_since_its_reset)
 {
 	struct fixture *f = *state;
 	uint64_t a = case_get(f, 4 * MIB), b = case_get(f, 4 * MIB);
@@ -29,7 +29,7 @@ static void a_peak_is_the_highest_value_since_its_reset(void **state)
 }
 
 /* The peak of both pools is that of their sum, not the sum of their peaks. */
-static void the_peak_of_all_is_that_of_the_sum(void **state)
+fixture_case(the_peak_of_all_is_that_of_the_sum)
 {
 	struct fixture *f = *state;
 	uint64_t a = case_get(f, 4 * MIB);
@@ -41,7 +41,7 @@ static void the_peak_of_all_is_that_of_the_sum(void **state)
 	assert_int_equal(fixture_stat(f, ALL, CM_STAT_ALLOCATED_BYTES).peak, 4 * MIB);
 }
 
-static void a_reset_of_totals_leaves_current_and_peak(void **state)
+fixture_case(a_reset_of_totals_leaves_current_and_peak)
 {
 	struct fixture *f = *state;
 	uint64_t a = case_get(f, 4 * MIB);
@@ -63,7 +63,7 @@ static void a_reset_of_totals_leaves_current_and_peak(void **state)
 	assert_int_equal(stat.freed, 4 * MIB);
 }
 
-static void each_device_has_counters_of_its_own(void **state)
+fixture_case(each_device_has_counters_of_its_own)
 {
 	struct fixture *f = *state;
 	struct cm_device_row row;
@@ -79,16 +79,4 @@ static void each_device_has_counters_of_its_own(void **state)
 	assert_int_equal(cm_cache_device_row(f->cache, 2), UINT32_MAX);
 	assert_int_equal(cm_cache_read_device(f->cache, 2, &row), -ENOENT);
 	case_put(f, addr);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		fixture_case(a_peak_is_the_highest_value_since_its_reset),
-		fixture_case(the_peak_of_all_is_that_of_the_sum),
-		fixture_case(a_reset_of_totals_leaves_current_and_peak),
-		fixture_case(each_device_has_counters_of_its_own),
-	};
-
-	return cmocka_run_group_tests_name("report", tests, NULL, NULL);
 }

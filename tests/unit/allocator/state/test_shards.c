@@ -26,7 +26,7 @@ static void leave_idle_in_all(struct fixture *f)
 	assert_int_equal(case_reserved(f), 6 * BLOCK + SHARDS * 2 * MIB);
 }
 
-static void a_trim_returns_the_memory_of_all_shards(void **state)
+shard_case(a_trim_returns_the_memory_of_all_shards)
 {
 	struct fixture *f = *state;
 	uint64_t bytes = 0;
@@ -48,7 +48,7 @@ static void a_trim_returns_the_memory_of_all_shards(void **state)
 	assert_no_memory(f);
 }
 
-static void another_process_gets_memory_of_all_shards(void **state)
+shard_case(another_process_gets_memory_of_all_shards)
 {
 	struct fixture *f = *state;
 	uint64_t bytes = 0;
@@ -61,13 +61,12 @@ static void another_process_gets_memory_of_all_shards(void **state)
 	assert_sound(f);
 }
 
-static void memory_of_all_shards_decays(void **state)
+CM_TEST(memory_of_all_shards_decays)
 {
 	struct cm_policy policy;
 	struct fixture *f;
 	int i;
 
-	(void)state;
 	cm_policy_init(&policy);
 	policy.decay_ns = 1000 * MS;
 	f = open_with(&policy, 0);
@@ -82,13 +81,12 @@ static void memory_of_all_shards_decays(void **state)
 	close_shards(f);
 }
 
-static void memory_of_all_shards_returns_rather_than_a_request_fails(void **state)
+CM_TEST(memory_of_all_shards_returns_rather_than_a_request_fails)
 {
 	struct fixture *f = open_limit(10 * BLOCK);
 	uint64_t addr[SHARDS];
 	uint32_t i;
 
-	(void)state;
 	for (i = 0; i < SHARDS; i++)
 		addr[i] = get_of(f, i, 3 * BLOCK);
 	be_of(f, 0);
@@ -106,7 +104,7 @@ static void memory_of_all_shards_returns_rather_than_a_request_fails(void **stat
 	close_shards(f);
 }
 
-static void idle_segments_of_all_shards_go_for_a_larger_one(void **state)
+shard_case(idle_segments_of_all_shards_go_for_a_larger_one)
 {
 	struct fixture *f = *state;
 	uint64_t addr[2];
@@ -122,12 +120,11 @@ static void idle_segments_of_all_shards_go_for_a_larger_one(void **state)
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_exchange_bytes), 2 * BLOCK);
 }
 
-static void the_limit_is_one_for_all_shards(void **state)
+CM_TEST(the_limit_is_one_for_all_shards)
 {
 	struct cm_policy policy;
 	struct fixture *f;
 
-	(void)state;
 	cm_policy_init(&policy);
 	policy.memory_limit = 10 * BLOCK;
 	f = open_with(&policy, 0);
@@ -160,7 +157,7 @@ static void fill_all(struct fixture *f)
 	}
 }
 
-static void a_context_that_ends_takes_its_memory_in_all_shards(void **state)
+shard_case(a_context_that_ends_takes_its_memory_in_all_shards)
 {
 	struct fixture *f = *state;
 	const uint64_t ctx = f->ctx;
@@ -182,7 +179,7 @@ static void a_context_that_ends_takes_its_memory_in_all_shards(void **state)
 	assert_int_equal(atomic_load(&f->cache->heaps), SHARDS);
 }
 
-static void another_context_of_the_device_keeps_its_memory(void **state)
+shard_case(another_context_of_the_device_keeps_its_memory)
 {
 	struct fixture *f = *state;
 	const uint64_t ctx = f->ctx;
@@ -213,7 +210,7 @@ static struct cm_heap *suspend(struct fixture *f)
 	return heap;
 }
 
-static void no_memory_of_a_suspended_context_moves_or_returns(void **state)
+shard_case(no_memory_of_a_suspended_context_moves_or_returns)
 {
 	struct fixture *f = *state;
 	struct cm_heap *heap;
@@ -234,7 +231,7 @@ static void no_memory_of_a_suspended_context_moves_or_returns(void **state)
 	assert_int_equal(get_of(f, 0, BLOCK), addr);
 }
 
-static void a_context_that_drains_returns_the_memory_of_all_shards(void **state)
+shard_case(a_context_that_drains_returns_the_memory_of_all_shards)
 {
 	struct fixture *f = *state;
 	uint32_t i;
@@ -254,7 +251,7 @@ static void a_context_that_drains_returns_the_memory_of_all_shards(void **state)
 	assert_sound(f);
 }
 
-static void a_context_that_broke_has_no_shard_that_serves(void **state)
+shard_case(a_context_that_broke_has_no_shard_that_serves)
 {
 	struct fixture *f = *state;
 	uint32_t i;
@@ -276,7 +273,7 @@ static void a_context_that_broke_has_no_shard_that_serves(void **state)
 
 /* ---- figures ---- */
 
-static void resets_are_of_all_shards(void **state)
+shard_case(resets_are_of_all_shards)
 {
 	struct fixture *f = *state;
 	struct cm_stat4 is;
@@ -305,7 +302,7 @@ static void resets_are_of_all_shards(void **state)
 	assert_sound(f);
 }
 
-static void a_snapshot_holds_all_shards(void **state)
+shard_case(a_snapshot_holds_all_shards)
 {
 	struct fixture *f = *state;
 
@@ -343,7 +340,7 @@ static void note_peaks(struct fixture *f, int64_t peak[CM_POOL_COUNT][CM_STAT_CO
 }
 
 /* The only shard lifts these peaks when memory becomes ready; one of several must have them. */
-static void a_peak_outlasts_a_further_shard(void **state)
+shard_case(a_peak_outlasts_a_further_shard)
 {
 	static const enum cm_pool pools[] = {CM_POOL_ALL, CM_POOL_SMALL};
 	struct fixture *f = *state;
@@ -380,7 +377,7 @@ static uint64_t random_size(uint64_t *random)
 }
 
 /* Against a model of all that is in use, and of the most that ever was; at first with one shard. */
-static void peaks_are_exact_in_any_sequence(void **state)
+shard_case(peaks_are_exact_in_any_sequence)
 {
 	struct fixture *f = *state;
 	int64_t peak[CM_POOL_COUNT][CM_STAT_COUNT] = {{0}}, blocks = 0;
@@ -427,27 +424,4 @@ static void peaks_are_exact_in_any_sequence(void **state)
 	assert_int_equal(f->driver.used_bytes[0], 0);
 	for (i = 0; i < SHARDS; i++)
 		assert_int_equal(segments_of(f, (uint32_t)i), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		shard_case(a_trim_returns_the_memory_of_all_shards),
-		shard_case(another_process_gets_memory_of_all_shards),
-		cmocka_unit_test(memory_of_all_shards_decays),
-		cmocka_unit_test(memory_of_all_shards_returns_rather_than_a_request_fails),
-		shard_case(idle_segments_of_all_shards_go_for_a_larger_one),
-		cmocka_unit_test(the_limit_is_one_for_all_shards),
-		shard_case(a_context_that_ends_takes_its_memory_in_all_shards),
-		shard_case(another_context_of_the_device_keeps_its_memory),
-		shard_case(no_memory_of_a_suspended_context_moves_or_returns),
-		shard_case(a_context_that_drains_returns_the_memory_of_all_shards),
-		shard_case(a_context_that_broke_has_no_shard_that_serves),
-		shard_case(resets_are_of_all_shards),
-		shard_case(a_snapshot_holds_all_shards),
-		shard_case(a_peak_outlasts_a_further_shard),
-		shard_case(peaks_are_exact_in_any_sequence),
-	};
-
-	return cmocka_run_group_tests_name("shards", tests, NULL, NULL);
 }

@@ -16,13 +16,13 @@
 
 /* ---- roles ---- */
 
-static void play_start(void)
+CM_ROLE(start)
 {
 	CM_MUST(cm_process_cache());
 }
 
 /* The program started without a standard error, and its own file got that number. */
-static void play_closed_stderr(void)
+CM_ROLE(closed_stderr)
 {
 	char path[PATH_MAX];
 	struct stat st;
@@ -37,13 +37,13 @@ static void play_closed_stderr(void)
 }
 
 /* The same after the program has closed its standard error. */
-static void play_replaced_stderr(void)
+CM_ROLE(replaced_stderr)
 {
 	(void)close(STDERR_FILENO);
 	play_closed_stderr();
 }
 
-static void play_full_pipe(void)
+CM_ROLE(full_pipe)
 {
 	char block[4096] = {0};
 	int flags = fcntl(STDERR_FILENO, F_GETFL);
@@ -59,17 +59,9 @@ static void play_full_pipe(void)
 	_exit(0);
 }
 
-static const struct cm_role roles[] = {
-	{"start", play_start},
-	{"closed_stderr", play_closed_stderr},
-	{"replaced_stderr", play_replaced_stderr},
-	{"full_pipe", play_full_pipe},
-	{NULL, NULL},
-};
-
 /* ---- the tests ---- */
 
-static void each_config_error_is_logged_once(void **state)
+STAGE_TEST(each_config_error_is_logged_once)
 {
 	stage_play(state, "start", "mode:cach,nonsense", NULL,
 		   "cudamem: CUDAMEM_CONF: \"mode:cach\" is not understood, want cache|stats|off; "
@@ -81,7 +73,7 @@ static void each_config_error_is_logged_once(void **state)
 		"cudamem: CUDAMEM_COMF: unknown variable (did you mean CUDAMEM_CONF?); ignored\n");
 }
 
-static void many_config_errors_are_cut_short(void **state)
+STAGE_TEST(many_config_errors_are_cut_short)
 {
 	struct stage *stage = *state;
 
@@ -91,7 +83,7 @@ static void many_config_errors_are_cut_short(void **state)
 	assert_null(strstr(stage->said, "\"i\""));
 }
 
-static void log_levels_are_kept(void **state)
+STAGE_TEST(log_levels_are_kept)
 {
 	struct stage *stage = *state;
 
@@ -116,7 +108,7 @@ static void send_stderr_to_file(void)
 		_exit(90);
 }
 
-static void nothing_is_written_into_a_file_of_the_program(void **state)
+STAGE_TEST(nothing_is_written_into_a_file_of_the_program)
 {
 	struct stage *stage = *state;
 
@@ -130,7 +122,7 @@ static void nothing_is_written_into_a_file_of_the_program(void **state)
 	stage_remove_regions(stage->dir);
 }
 
-static void a_broken_stderr_does_not_end_the_program(void **state)
+STAGE_TEST(a_broken_stderr_does_not_end_the_program)
 {
 	struct stage *stage = *state;
 
@@ -138,26 +130,11 @@ static void a_broken_stderr_does_not_end_the_program(void **state)
 			"nonsense:1", NULL, 0);
 }
 
-static void a_full_stderr_does_not_stop_the_program(void **state)
+STAGE_TEST(a_full_stderr_does_not_stop_the_program)
 {
 	struct stage *stage = *state;
 
 	stage_play_with(stage, (struct cm_rerun){.role = "full_pipe", .reader = CM_RERUN_ASLEEP},
 			"nonsense:1", NULL, 0);
 	stage_remove_regions(stage->dir);
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		STAGE_TEST(each_config_error_is_logged_once),
-		STAGE_TEST(many_config_errors_are_cut_short),
-		STAGE_TEST(log_levels_are_kept),
-		STAGE_TEST(nothing_is_written_into_a_file_of_the_program),
-		STAGE_TEST(a_broken_stderr_does_not_end_the_program),
-		STAGE_TEST(a_full_stderr_does_not_stop_the_program),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("log", tests, NULL, NULL);
 }

@@ -147,9 +147,8 @@ static int begin(void **state)
 	return 0;
 }
 
-static void work_under_way_is_waited_for_once(void **state)
+CM_TEST_WITH(work_under_way_is_waited_for_once, begin, NULL)
 {
-	(void)state;
 	cm_host_work_note(stream, false);
 	assert_true(cm_host_work_exists());
 	assert_int_equal(cm_host_work_await(OTHER_DEVICE), CUDA_SUCCESS);
@@ -161,9 +160,8 @@ static void work_under_way_is_waited_for_once(void **state)
 }
 
 /* The row is idle when the stream goes: it must not be found for the next one. */
-static void a_handle_that_comes_again_elsewhere_is_waited_for_there(void **state)
+CM_TEST_WITH(a_handle_that_comes_again_elsewhere_is_waited_for_there, begin, NULL)
 {
-	(void)state;
 	driver.query = CUDA_SUCCESS;
 	cm_host_work_note(stream, false);
 	assert_int_equal(cm_host_work_await(0), CUDA_SUCCESS);
@@ -177,9 +175,8 @@ static void a_handle_that_comes_again_elsewhere_is_waited_for_there(void **state
 	assert_ptr_equal(driver.recorded_in, second);
 }
 
-static void two_frees_at_once_leave_one_event(void **state)
+CM_TEST_WITH(two_frees_at_once_leave_one_event, begin, NULL)
 {
-	(void)state;
 	cm_host_work_note(stream, false);
 	driver.frees_meanwhile = true;
 	assert_int_equal(cm_host_work_await(0), CUDA_SUCCESS);
@@ -188,9 +185,8 @@ static void two_frees_at_once_leave_one_event(void **state)
 }
 
 /* A kernel may be launched while another context is current. */
-static void an_event_is_of_the_context_of_its_stream(void **state)
+CM_TEST_WITH(an_event_is_of_the_context_of_its_stream, begin, NULL)
 {
-	(void)state;
 	cm_host_work_note(stream, false);
 	cm_host_work_before_other(stream, false);
 	assert_int_equal(cm_host_work_await(0), CUDA_SUCCESS);
@@ -202,11 +198,10 @@ static void an_event_is_of_the_context_of_its_stream(void **state)
 	assert_ptr_equal(driver.recorded_in, first);
 }
 
-static void a_context_that_is_not_registered_takes_no_room(void **state)
+CM_TEST_WITH(a_context_that_is_not_registered_takes_no_room, begin, NULL)
 {
 	uintptr_t i;
 
-	(void)state;
 	for (i = 0; i < 100; i++) {
 		driver.of_stream = HANDLE(0x100000 + i);
 		cm_host_work_note(HANDLE(0x200000 + i), false);
@@ -218,18 +213,16 @@ static void a_context_that_is_not_registered_takes_no_room(void **state)
 }
 
 /* A query that fails for itself says nothing about the work. */
-static void a_question_that_fails_is_no_answer(void **state)
+CM_TEST_WITH(a_question_that_fails_is_no_answer, begin, NULL)
 {
-	(void)state;
 	driver.query = CUDA_ERROR_INVALID_HANDLE;
 	cm_host_work_note(stream, false);
 	assert_int_equal(cm_host_work_await(0), CUDA_SUCCESS);
 	assert_int_equal(driver.whole, 1);
 }
 
-static void an_error_that_stays_is_returned(void **state)
+CM_TEST_WITH(an_error_that_stays_is_returned, begin, NULL)
 {
-	(void)state;
 	driver.query = CUDA_ERROR_ILLEGAL_ADDRESS;
 	cm_host_work_note(stream, false);
 	assert_int_equal(cm_host_work_await(0), CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -237,32 +230,14 @@ static void an_error_that_stays_is_returned(void **state)
 }
 
 /* More streams than a context has rows for are waited for as one. */
-static void more_streams_than_rows_are_all_waited_for(void **state)
+CM_TEST_WITH(more_streams_than_rows_are_all_waited_for, begin, NULL)
 {
 	uintptr_t i;
 
-	(void)state;
 	for (i = 0; i < 40; i++)
 		cm_host_work_note(HANDLE(0x1000 + i), false);
 	assert_int_equal(cm_host_work_await(0), CUDA_SUCCESS);
 	assert_false(cm_host_work_exists());
 	assert_int_equal(driver.waits + driver.whole, 32);
 	assert_true(driver.whole >= 1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(work_under_way_is_waited_for_once, begin),
-		cmocka_unit_test_setup(a_handle_that_comes_again_elsewhere_is_waited_for_there,
-				       begin),
-		cmocka_unit_test_setup(two_frees_at_once_leave_one_event, begin),
-		cmocka_unit_test_setup(an_event_is_of_the_context_of_its_stream, begin),
-		cmocka_unit_test_setup(a_context_that_is_not_registered_takes_no_room, begin),
-		cmocka_unit_test_setup(a_question_that_fails_is_no_answer, begin),
-		cmocka_unit_test_setup(an_error_that_stays_is_returned, begin),
-		cmocka_unit_test_setup(more_streams_than_rows_are_all_waited_for, begin),
-	};
-
-	return cmocka_run_group_tests_name("host_work", tests, NULL, NULL);
 }

@@ -46,7 +46,7 @@ static const struct cm_option_row *find_option(const char *name)
 
 /* ---- roles ---- */
 
-static void play_nothing(void)
+CM_ROLE(nothing)
 {
 	pid_t helper;
 
@@ -56,7 +56,7 @@ static void play_nothing(void)
 	CM_MUST(stage_calls_into_start == 0);
 }
 
-static void play_first_call(void)
+CM_ROLE(first_call)
 {
 	struct cm_cache *cache;
 	struct stat st;
@@ -83,7 +83,7 @@ static void play_first_call(void)
 	CM_MUST(!strcmp(find_option("region_dir")->origin, "environment"));
 }
 
-static void play_off(void)
+CM_ROLE(off)
 {
 	pid_t helper;
 
@@ -96,13 +96,13 @@ static void play_off(void)
 	CM_MUST(stage_count_regions() == 0);
 }
 
-static void play_incomplete_driver(void)
+CM_ROLE(incomplete_driver)
 {
 	stage_driver_is_complete = false;
 	play_off();
 }
 
-static void play_without_control(void)
+CM_ROLE(without_control)
 {
 	pid_t helper;
 
@@ -111,14 +111,14 @@ static void play_without_control(void)
 	CM_MUST(!(cm_process_region()->header->flags & CM_REGION_CONTROL));
 }
 
-static void play_memfd(void)
+CM_ROLE(memfd)
 {
 	CM_MUST(cm_process_cache());
 	CM_MUST(cm_process_region()->backing == CM_BACKING_MEMFD);
 	CM_MUST(cm_process_region()->header->flags & CM_REGION_CONTROL);
 }
 
-static void play_private(void)
+CM_ROLE(private)
 {
 	CM_MUST(cm_process_cache());
 	CM_MUST(cm_process_region()->backing == CM_BACKING_PRIVATE);
@@ -134,27 +134,27 @@ static void limit(int resource, rlim_t value)
 }
 
 /* No descriptors but the standard ones: private memory serves, and the program goes on. */
-static void play_few_files(void)
+CM_ROLE(few_files)
 {
 	limit(RLIMIT_NOFILE, 3);
 	play_private();
 }
 
-static void play_small_files(void)
+CM_ROLE(small_files)
 {
 	limit(RLIMIT_FSIZE, 1 << 20);
 	play_private();
 }
 
 /* Less than a region needs. */
-static void play_little_memory(void)
+CM_ROLE(little_memory)
 {
 	limit(RLIMIT_AS, UINT64_C(256) << 20);
 	CM_MUST(!cm_process_cache());
 	CM_MUST(!cm_process_cache());
 }
 
-static void play_no_threads(void)
+CM_ROLE(no_threads)
 {
 	/* The limit counts per user, and not for root: become nobody. */
 	CM_MUST(!setgid(65534) && !setuid(65534));
@@ -169,7 +169,7 @@ static const struct cm_policy *start_and_read_policy(void)
 	return cm_process_policy();
 }
 
-static void play_policy(void)
+CM_ROLE(policy)
 {
 	const struct cm_policy *policy = start_and_read_policy();
 
@@ -187,7 +187,7 @@ static void play_policy(void)
 	CM_MUST(cm_process_region()->header->table[CM_TABLE_EVENT].ring == 1024);
 }
 
-static void play_default_policy(void)
+CM_ROLE(default_policy)
 {
 	const struct cm_policy *policy = start_and_read_policy();
 
@@ -198,18 +198,18 @@ static void play_default_policy(void)
 	CM_MUST(!strcmp(find_option("placement")->origin, "library"));
 }
 
-static void play_exact(void)
+CM_ROLE(exact)
 {
 	CM_MUST(start_and_read_policy()->placement == CM_PLACEMENT_EXACT);
 }
 
-static void play_stats(void)
+CM_ROLE(stats)
 {
 	CM_MUST(start_and_read_policy()->mode == CM_MODE_STATS);
 	CM_MUST(!strcmp(find_option("mode")->value, "stats"));
 }
 
-static void play_cache(void)
+CM_ROLE(cache)
 {
 	CM_MUST(start_and_read_policy()->mode == CM_MODE_CACHE);
 }
@@ -219,7 +219,7 @@ static void call_from_inside(void)
 	CM_MUST(!cm_process_cache());
 }
 
-static void play_call_from_inside(void)
+CM_ROLE(call_from_inside)
 {
 	stage_during_start = call_from_inside;
 	CM_MUST(cm_process_cache());
@@ -253,7 +253,7 @@ static pthread_t start_and_hold(void)
 	return thread;
 }
 
-static void play_start_that_hangs(void)
+CM_ROLE(start_that_hangs)
 {
 	pthread_t thread = start_and_hold();
 	void *cache = NULL;
@@ -264,7 +264,7 @@ static void play_start_that_hangs(void)
 	CM_MUST(cache && cm_process_cache() == cache);
 }
 
-static void play_fork_in_start(void)
+CM_ROLE(fork_in_start)
 {
 	pthread_t thread = start_and_hold();
 	pid_t pid = fork();
@@ -281,7 +281,7 @@ static void play_fork_in_start(void)
 	CM_MUST(stage_count_regions() == 1);
 }
 
-static void play_fork_before(void)
+CM_ROLE(fork_before)
 {
 	pid_t pid = fork();
 
@@ -296,38 +296,13 @@ static void play_fork_before(void)
 	CM_MUST(cm_process_cache());
 }
 
-static void play_no_standard_files(void)
+CM_ROLE(no_standard_files)
 {
 	CM_MUST(!close(STDIN_FILENO) && !close(STDOUT_FILENO));
 	CM_MUST(cm_process_cache());
 	CM_MUST(dup(STDERR_FILENO) == STDIN_FILENO);
 	CM_MUST(dup(STDERR_FILENO) == STDOUT_FILENO);
 }
-
-static const struct cm_role roles[] = {
-	{"nothing", play_nothing},
-	{"first_call", play_first_call},
-	{"off", play_off},
-	{"incomplete_driver", play_incomplete_driver},
-	{"without_control", play_without_control},
-	{"memfd", play_memfd},
-	{"private", play_private},
-	{"few_files", play_few_files},
-	{"small_files", play_small_files},
-	{"little_memory", play_little_memory},
-	{"no_threads", play_no_threads},
-	{"policy", play_policy},
-	{"default_policy", play_default_policy},
-	{"exact", play_exact},
-	{"stats", play_stats},
-	{"cache", play_cache},
-	{"call_from_inside", play_call_from_inside},
-	{"start_that_hangs", play_start_that_hangs},
-	{"fork_in_start", play_fork_in_start},
-	{"fork_before", play_fork_before},
-	{"no_standard_files", play_no_standard_files},
-	{NULL, NULL},
-};
 
 /* ---- the tests ---- */
 
@@ -346,13 +321,13 @@ STAGE_CASE(a_fork_in_the_middle_of_the_start_is_a_fresh_start, "fork_in_start", 
 STAGE_CASE(a_child_forked_before_the_start_has_its_own, "fork_before", "")
 STAGE_CASE(standard_files_stay_the_programs, "no_standard_files", "")
 
-static void an_incomplete_driver_means_no_cache(void **state)
+STAGE_TEST(an_incomplete_driver_means_no_cache)
 {
 	stage_play(state, "incomplete_driver", "", NULL,
 		   "cudamem: the driver lacks required functions; nothing is cached\n");
 }
 
-static void a_full_folder_means_a_memfd(void **state)
+STAGE_TEST(a_full_folder_means_a_memfd)
 {
 	struct stage *stage = *state;
 	char want[PATH_MAX + 256];
@@ -369,7 +344,7 @@ static void a_full_folder_means_a_memfd(void **state)
 	stage_play(state, "private", "", "FULL=2", want);
 }
 
-static void a_missing_folder_means_a_memfd(void **state)
+STAGE_TEST(a_missing_folder_means_a_memfd)
 {
 	stage_play(
 		state, "memfd", "region_dir:/nonexistent", NULL,
@@ -393,7 +368,7 @@ static void refuse_memfd(void)
 		_exit(93);
 }
 
-static void a_refused_memfd_means_private_memory(void **state)
+STAGE_TEST(a_refused_memfd_means_private_memory)
 {
 	struct stage *stage = *state;
 
@@ -402,7 +377,7 @@ static void a_refused_memfd_means_private_memory(void **state)
 	assert_non_null(strstr(stage->said, "cudamemstat cannot see this process\n"));
 }
 
-static void the_program_goes_on_under_low_limits(void **state)
+STAGE_TEST(the_program_goes_on_under_low_limits)
 {
 	struct stage *stage = *state;
 
@@ -426,7 +401,7 @@ static bool nobody_can_write(const char *dir)
 	return waitpid(pid, &status, 0) == pid && status == 0;
 }
 
-static void without_a_thread_there_are_no_commands(void **state)
+STAGE_TEST(without_a_thread_there_are_no_commands)
 {
 	struct stage *stage = *state;
 
@@ -439,38 +414,11 @@ static void without_a_thread_there_are_no_commands(void **state)
 		   "cudamem: cannot create a thread; cudamemstat can read but not send commands\n");
 }
 
-static void launchers_and_injected_tools_are_detected(void **state)
+STAGE_TEST(launchers_and_injected_tools_are_detected)
 {
 	stage_play(state, "exact", "", "OMPI_COMM_WORLD_SIZE=4", "");
 	stage_play(state, "default_policy", "", "OMPI_COMM_WORLD_SIZE=1", "");
 	stage_play(state, "stats", "", "CUDA_INJECTION64_PATH=/x.so", "");
 	stage_play(state, "stats", "", "NVTX_INJECTION64_PATH=/x.so", "");
 	stage_play(state, "cache", "mode:cache", "CUDA_INJECTION64_PATH=/x.so", "");
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		STAGE_TEST(nothing_is_made_or_logged_before_the_first_call),
-		STAGE_TEST(the_first_call_makes_all_and_exit_removes_it),
-		STAGE_TEST(mode_off_makes_nothing),
-		STAGE_TEST(control_off_starts_no_thread),
-		STAGE_TEST(the_configuration_reaches_the_policy),
-		STAGE_TEST(the_default_is_to_cache_and_split),
-		STAGE_TEST(a_call_from_inside_the_start_passes_through),
-		STAGE_TEST(a_start_that_hangs_holds_nobody_up),
-		STAGE_TEST(a_fork_in_the_middle_of_the_start_is_a_fresh_start),
-		STAGE_TEST(a_child_forked_before_the_start_has_its_own),
-		STAGE_TEST(standard_files_stay_the_programs),
-		STAGE_TEST(an_incomplete_driver_means_no_cache),
-		STAGE_TEST(a_full_folder_means_a_memfd),
-		STAGE_TEST(a_missing_folder_means_a_memfd),
-		STAGE_TEST(a_refused_memfd_means_private_memory),
-		STAGE_TEST(the_program_goes_on_under_low_limits),
-		STAGE_TEST(without_a_thread_there_are_no_commands),
-		STAGE_TEST(launchers_and_injected_tools_are_detected),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("process", tests, NULL, NULL);
 }

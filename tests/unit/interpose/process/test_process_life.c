@@ -53,27 +53,27 @@ static void play_fork_after(pid_t (*make_child)(void), bool calls_cuda)
 	CM_MUST(cm_process_region()->header->state == CM_REGION_LIVE);
 }
 
-static void play_fork(void)
+CM_ROLE(fork)
 {
 	play_fork_after(fork, true);
 }
 
-static void play_clone(void)
+CM_ROLE(clone)
 {
 	play_fork_after(fork_by_clone, true);
 }
 
-static void play_idle_fork(void)
+CM_ROLE(idle_fork)
 {
 	play_fork_after(fork, false);
 }
 
-static void play_idle_clone(void)
+CM_ROLE(idle_clone)
 {
 	play_fork_after(fork_by_clone, false);
 }
 
-static void play_forget_at_once(void)
+CM_ROLE(forgets)
 {
 	char path[sizeof(((struct cm_region *)0)->path)];
 	pid_t pid;
@@ -90,7 +90,7 @@ static void play_forget_at_once(void)
 	stage_wait_for_child(pid);
 }
 
-static void play_next_program(void)
+CM_ROLE(next_program)
 {
 	pid_t helper;
 
@@ -101,19 +101,19 @@ static void play_next_program(void)
 }
 
 /* The new program has the same pid and start time, so it meets the old file. */
-static void play_exec(void)
+CM_ROLE(exec)
 {
 	CM_MUST(cm_process_cache());
 	cm_rerun_exec("next_program");
 }
 
-static void play_thread_end(void)
+CM_ROLE(thread_end)
 {
 	CM_MUST(cm_process_cache());
 	pthread_exit(NULL);
 }
 
-static void play_late_thread_end(void)
+CM_ROLE(late_thread_end)
 {
 	CM_MUST(cm_process_cache());
 	while (!atomic_load(&stage_sleeps))
@@ -121,7 +121,7 @@ static void play_late_thread_end(void)
 	pthread_exit(NULL);
 }
 
-static void play_blocked_signals(void)
+CM_ROLE(blocked_signals)
 {
 	unsigned long long blocked = 0;
 	char path[64], line[128];
@@ -159,7 +159,7 @@ static int32_t send(uint32_t command, uint64_t arg)
 	return channel->status;
 }
 
-static void play_commands(void)
+CM_ROLE(commands)
 {
 	CM_MUST(cm_process_cache());
 	CM_MUST(send(CM_COMMAND_CHECKPOINT, 0) == 0);
@@ -197,27 +197,27 @@ static void after_our_exit(void)
 	CM_MUST(cm_process_cache_if_made());
 }
 
-static void play_exit(void)
+CM_ROLE(exit)
 {
 	CM_MUST(!atexit(after_our_exit));
 	CM_MUST(cm_process_cache());
 	region_after_exit = cm_process_region();
 }
 
-static void play_quick_exit(void)
+CM_ROLE(quick_exit)
 {
 	CM_MUST(cm_process_cache());
 	quick_exit(0);
 }
 
-static void play_killed(void)
+CM_ROLE(killed)
 {
 	CM_MUST(cm_process_cache());
 	(void)kill(getpid(), SIGKILL);
 }
 
 /* The program closes every descriptor that it does not know, and opens a file under each number. */
-static void play_taken_fd(void)
+CM_ROLE(taken_fd)
 {
 	char path[PATH_MAX];
 	struct stat st;
@@ -242,25 +242,6 @@ static void play_taken_fd(void)
 	(void)unlink(path);
 }
 
-static const struct cm_role roles[] = {
-	{"fork", play_fork},
-	{"clone", play_clone},
-	{"idle_fork", play_idle_fork},
-	{"idle_clone", play_idle_clone},
-	{"forgets", play_forget_at_once},
-	{"exec", play_exec},
-	{"next_program", play_next_program},
-	{"thread_end", play_thread_end},
-	{"late_thread_end", play_late_thread_end},
-	{"blocked_signals", play_blocked_signals},
-	{"commands", play_commands},
-	{"exit", play_exit},
-	{"quick_exit", play_quick_exit},
-	{"killed", play_killed},
-	{"taken_fd", play_taken_fd},
-	{NULL, NULL},
-};
-
 /* ---- the tests ---- */
 
 STAGE_CASE(a_forked_child_starts_anew, "fork", "")
@@ -277,12 +258,12 @@ STAGE_CASE(a_quick_exit_removes_the_region_too, "quick_exit", "")
 STAGE_CASE(a_descriptor_of_the_program_is_left_alone, "taken_fd", "")
 
 /* A helper that kept sleeping would time the test out. */
-static void a_helper_that_misses_the_wake_up_checks_by_itself(void **state)
+STAGE_TEST(a_helper_that_misses_the_wake_up_checks_by_itself)
 {
 	stage_play(state, "late_thread_end", "decay_seconds:off", "NUDGES=lost", "");
 }
 
-static void a_crash_leaves_the_region_behind(void **state)
+STAGE_TEST(a_crash_leaves_the_region_behind)
 {
 	struct stage *stage = *state;
 	DIR *stream;
@@ -297,27 +278,4 @@ static void a_crash_leaves_the_region_behind(void **state)
 	(void)closedir(stream);
 	assert_int_equal(left, 1);
 	stage_remove_regions(stage->dir);
-}
-
-int main(int argc, char **argv)
-{
-	const struct CMUnitTest tests[] = {
-		STAGE_TEST(a_forked_child_starts_anew),
-		STAGE_TEST(a_cloned_child_starts_anew),
-		STAGE_TEST(a_forked_child_without_cuda_leaves_the_region_alone),
-		STAGE_TEST(a_cloned_child_without_cuda_leaves_the_region_alone),
-		STAGE_TEST(a_forked_child_unmaps_the_region_at_once),
-		STAGE_TEST(a_program_after_exec_gets_its_own_region),
-		STAGE_TEST(the_helper_does_not_keep_the_process_alive),
-		STAGE_TEST(the_helper_takes_no_signals),
-		STAGE_TEST(the_helper_runs_commands),
-		STAGE_TEST(no_command_runs_once_exit_has_begun),
-		STAGE_TEST(a_quick_exit_removes_the_region_too),
-		STAGE_TEST(a_descriptor_of_the_program_is_left_alone),
-		STAGE_TEST(a_helper_that_misses_the_wake_up_checks_by_itself),
-		STAGE_TEST(a_crash_leaves_the_region_behind),
-	};
-
-	cm_rerun_role(argc, argv, roles);
-	return cmocka_run_group_tests_name("process_life", tests, NULL, NULL);
 }

@@ -34,12 +34,11 @@ static const struct launch {
 	{NULL, NULL, false},
 };
 
-static void launchers_of_several_processes_are_detected(void **state)
+CM_TEST(launchers_of_several_processes_are_detected)
 {
 	struct cm_probe_environment found;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(launches) / sizeof(launches[0]); i++) {
 		set_name = launches[i].name;
 		set_value = launches[i].value;
@@ -77,50 +76,43 @@ static void check_module(const char *file, bool exports, bool reaches)
 	assert_null(found.reaches);
 }
 
-static void a_library_that_shares_is_known_by_its_name(void **state)
+CM_TEST(a_library_that_shares_is_known_by_its_name)
 {
-	(void)state;
 	check_module("libmpi_plain.so", true, false);
 	check_module("libempi.so", false, false);
 }
 
 /* Every process with PyTorch loads NCCL. */
-static void nccl_alone_does_not_count(void **state)
+CM_TEST(nccl_alone_does_not_count)
 {
-	(void)state;
 	check_module("libnccl.so", false, false);
 }
 
 /* Its calls are hooked, and tell what they name. */
-static void a_library_of_other_devices_does_not_count(void **state)
+CM_TEST(a_library_of_other_devices_does_not_count)
 {
-	(void)state;
 	check_module("libibverbs.so", false, false);
 }
 
-static void one_whose_calls_are_not_hooked_is_known_by_its_name(void **state)
+CM_TEST(one_whose_calls_are_not_hooked_is_known_by_its_name)
 {
-	(void)state;
 	check_module("libcxi.so", false, true);
 }
 
 /* This program is not the library: calls are bound past it. */
-static void calls_that_are_bound_past_the_library_count(void **state)
+CM_TEST(calls_that_are_bound_past_the_library_count)
 {
-	(void)state;
 	check_module("libverbs_caller.so", false, true);
 }
 
-static void a_library_that_shares_is_known_by_its_imports(void **state)
+CM_TEST(a_library_that_shares_is_known_by_its_imports)
 {
-	(void)state;
 	check_module("libipc_caller.so", true, false);
 }
 
 /* This library reads NVTX ranges through that variable, and does not count as a tool. */
-static void this_library_is_no_injected_tool(void **state)
+CM_TEST(this_library_is_no_injected_tool)
 {
-	(void)state;
 	set_name = "NVTX_INJECTION64_PATH";
 	set_value = "/usr/lib/cudamem/libcudamem.so";
 	assert_null(cm_probe_injection(get));
@@ -130,7 +122,7 @@ static void this_library_is_no_injected_tool(void **state)
 	assert_string_equal(cm_probe_injection(get), set_name);
 }
 
-static void injected_tools_are_detected(void **state)
+CM_TEST(injected_tools_are_detected)
 {
 	static const struct {
 		const char *name;
@@ -145,7 +137,6 @@ static void injected_tools_are_detected(void **state)
 	const char *object;
 	size_t i;
 
-	(void)state;
 	set_value = "";
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		set_name = cases[i].name;
@@ -153,21 +144,4 @@ static void injected_tools_are_detected(void **state)
 		if ((object != NULL) != cases[i].tool)
 			fail_msg("%s: %s", set_name, object ? object : "nothing found");
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(launchers_of_several_processes_are_detected),
-		cmocka_unit_test(a_library_that_shares_is_known_by_its_name),
-		cmocka_unit_test(nccl_alone_does_not_count),
-		cmocka_unit_test(a_library_of_other_devices_does_not_count),
-		cmocka_unit_test(one_whose_calls_are_not_hooked_is_known_by_its_name),
-		cmocka_unit_test(calls_that_are_bound_past_the_library_count),
-		cmocka_unit_test(a_library_that_shares_is_known_by_its_imports),
-		cmocka_unit_test(injected_tools_are_detected),
-		cmocka_unit_test(this_library_is_no_injected_tool),
-	};
-
-	return cmocka_run_group_tests_name("signs", tests, NULL, NULL);
 }

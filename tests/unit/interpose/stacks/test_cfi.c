@@ -231,11 +231,10 @@ static const struct entry entries[] = {
 	{"another return address", PROGRAM(""), 0, NOTHING, .ra = 15},
 };
 
-static void each_instruction_is_read(void **state)
+CM_TEST(each_instruction_is_read)
 {
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
 		const struct cm_rule *expected = &entries[i].expected;
 		const struct cm_cfi_object object = make(&entries[i]);
@@ -249,7 +248,7 @@ static void each_instruction_is_read(void **state)
 }
 
 /* One damaged value, which must give no rule. */
-static void damaged_tables_give_no_rule(void **state)
+CM_TEST(damaged_tables_give_no_rule)
 {
 	static const struct {
 		const char *what;
@@ -274,7 +273,6 @@ static void damaged_tables_give_no_rule(void **state)
 	struct cm_cfi_object object;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(damage) / sizeof(damage[0]); i++) {
 		object = make(&plain);
 		assert_int_equal(find(&object, 0).kind, CM_RULE_SP);
@@ -285,14 +283,4 @@ static void damaged_tables_give_no_rule(void **state)
 	object = make(&plain);
 	object.header = NULL;
 	assert_int_equal(find(&object, 0).kind, CM_RULE_NONE);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_instruction_is_read),
-		cmocka_unit_test(damaged_tables_give_no_rule),
-	};
-
-	return cmocka_run_group_tests_name("cfi", tests, NULL, NULL);
 }

@@ -36,7 +36,7 @@ static const char *describe(const uint64_t *frame, uint64_t n, size_t bytes)
 	return text;
 }
 
-static void frames_of_python_come_before_those_of_c(void **state)
+CM_TEST(frames_of_python_come_before_those_of_c)
 {
 	const uint64_t frame[] = {
 		(uint64_t)(uintptr_t)describe,
@@ -44,11 +44,10 @@ static void frames_of_python_come_before_those_of_c(void **state)
 		cm_frame_python(301, add_text(100, "step\ntrain.py")),
 	};
 
-	(void)state;
 	assert_string_equal(describe(frame, 3, 200), "forward model.py:88 < step train.py:301");
 }
 
-static void names_that_the_program_wrote_can_hold_anything(void **state)
+CM_TEST(names_that_the_program_wrote_can_hold_anything)
 {
 	const uint64_t frame[] = {cm_frame_python(7, add_text(200, "a\tb\x7f\nc\x1b.py")),
 				  cm_frame_python(8, add_text(300, "no file"))};
@@ -56,34 +55,30 @@ static void names_that_the_program_wrote_can_hold_anything(void **state)
 	const uint64_t other = cm_frame_python(9,
 					       add_text(400, "\x9b\xc2\x9b\n\xc3\xa9t\xc3\xa9.py"));
 
-	(void)state;
 	assert_string_equal(describe(frame, 2, 200), "a?b? c?.py:7 < no file ?:8");
 	assert_string_equal(describe(&other, 1, 200), "?? \xc3\xa9t\xc3\xa9.py:9");
 }
 
-static void a_line_is_cut_where_it_ends(void **state)
+CM_TEST(a_line_is_cut_where_it_ends)
 {
 	const uint64_t frame[] = {cm_frame_python(88, add_text(1, "forward\n/home/model.py")),
 				  cm_frame_python(301, add_text(100, "step\ntrain.py"))};
 
-	(void)state;
 	assert_string_equal(describe(frame, 2, 24), "forward model.py:88 ...");
 	assert_string_equal(describe(frame, 2, 19), "forward model.p...");
 }
 
-static void a_place_in_no_object_is_a_number(void **state)
+CM_TEST(a_place_in_no_object_is_a_number)
 {
 	const uint64_t frame[] = {0x1235};
 
-	(void)state;
 	assert_string_equal(describe(frame, 1, 200), "0x1234");
 }
 
-static void no_stack_is_an_unknown_place(void **state)
+CM_TEST(no_stack_is_an_unknown_place)
 {
 	char text[40];
 
-	(void)state;
 	cm_frames_describe(0, text, sizeof(text));
 	assert_string_equal(text, "an unknown place");
 }
@@ -107,13 +102,5 @@ static int close_region(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(frames_of_python_come_before_those_of_c),
-		cmocka_unit_test(names_that_the_program_wrote_can_hold_anything),
-		cmocka_unit_test(a_line_is_cut_where_it_ends),
-		cmocka_unit_test(a_place_in_no_object_is_a_number),
-		cmocka_unit_test(no_stack_is_an_unknown_place),
-	};
-
-	return cmocka_run_group_tests_name("frames", tests, open_region, close_region);
+	return cm_run_tests(open_region, close_region);
 }

@@ -41,23 +41,21 @@ static const struct {
 	{"", ""},
 };
 
-static void names_are_those_of_the_source(void **state)
+CM_TEST(names_are_those_of_the_source)
 {
 	char name[64];
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		cm_plain_name(name, sizeof(name), rows[i].symbol);
 		assert_string_equal(name, rows[i].name);
 	}
 }
 
-static void a_name_is_cut_to_its_room(void **state)
+CM_TEST(a_name_is_cut_to_its_room)
 {
 	char name[9] = "........";
 
-	(void)state;
 	cm_plain_name(name, 1, "main");
 	assert_string_equal(name, "");
 	cm_plain_name(name, 8, "_ZN6solver4growEm");
@@ -65,12 +63,11 @@ static void a_name_is_cut_to_its_room(void **state)
 }
 
 /* Cut anywhere, on memory of its own, so that a sanitizer sees what is read behind the end. */
-static void any_text_has_a_name(void **state)
+CM_TEST(any_text_has_a_name)
 {
 	char name[64], *cut;
 	size_t i, length;
 
-	(void)state;
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		for (length = 0; length < strlen(rows[i].symbol); length++) {
 			cut = strdup(rows[i].symbol);
@@ -82,15 +79,4 @@ static void any_text_has_a_name(void **state)
 			assert_true(strlen(name) < sizeof(name));
 			free(cut);
 		}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(names_are_those_of_the_source),
-		cmocka_unit_test(a_name_is_cut_to_its_room),
-		cmocka_unit_test(any_text_has_a_name),
-	};
-
-	return cmocka_run_group_tests_name("plain_name", tests, NULL, NULL);
 }

@@ -28,11 +28,10 @@ static size_t count_pages_in_use(void)
 }
 
 /* Touching the table would cost every child of every program. */
-static void forgetting_nothing_takes_no_memory(void **state)
+CM_TEST(forgetting_nothing_takes_no_memory)
 {
 	size_t before;
 
-	(void)state;
 	cm_python_find();
 	before = count_pages_in_use();
 	cm_python_forget();
@@ -45,12 +44,11 @@ static uint32_t add_text(const char *text)
 	return 1;
 }
 
-static void there_are_no_frames(void **state)
+CM_TEST(there_are_no_frames)
 {
 	struct cm_python_frames frames = {.count = 1, .cut = true};
 	uint32_t minor = 1;
 
-	(void)state;
 	cm_python_find();
 	cm_python_stack(&frames, 1, add_text);
 	assert_int_equal(frames.count, 0);
@@ -58,14 +56,4 @@ static void there_are_no_frames(void **state)
 	assert_int_equal(cm_python_state(&minor), CM_PYTHON_NONE);
 	assert_int_equal(minor, 0);
 	assert_false(cm_python_is_eval((uintptr_t)add_text));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(forgetting_nothing_takes_no_memory),
-		cmocka_unit_test(there_are_no_frames),
-	};
-
-	return cmocka_run_group_tests_name("python", tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 
 #define WORDS 64
 
-static void versions_are_known_by_their_number(void **state)
+CM_TEST(versions_are_known_by_their_number)
 {
 	static const struct {
 		const char *version;
@@ -31,7 +31,6 @@ static void versions_are_known_by_their_number(void **state)
 	struct cm_python_layout layout;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		assert_int_equal(cm_python_layout_find(cases[i].version, NULL, &layout),
 				 cases[i].how);
@@ -48,12 +47,11 @@ static void fill(uint64_t *runtime, uint64_t minor)
 		runtime[i] = i;
 }
 
-static void the_runtime_says_where_things_are(void **state)
+CM_TEST(the_runtime_says_where_things_are)
 {
 	struct cm_python_layout layout;
 	uint64_t runtime[WORDS];
 
-	(void)state;
 	fill(runtime, 13);
 	assert_int_equal(cm_python_layout_find("3.13.0 (main)", runtime, &layout),
 			 CM_PYTHON_UNCHECKED);
@@ -73,12 +71,11 @@ static void the_runtime_says_where_things_are(void **state)
 	assert_int_equal(layout.code_line, 52);
 }
 
-static void a_runtime_that_makes_no_sense_is_refused(void **state)
+CM_TEST(a_runtime_that_makes_no_sense_is_refused)
 {
 	struct cm_python_layout layout = {.minor = 1};
 	uint64_t runtime[WORDS];
 
-	(void)state;
 	fill(runtime, 13);
 	assert_int_equal(cm_python_layout_find("3.14.0", runtime, &layout), CM_PYTHON_UNKNOWN);
 	runtime[0]++;
@@ -97,15 +94,4 @@ static void a_runtime_that_makes_no_sense_is_refused(void **state)
 	runtime[30] = UINT64_MAX;
 	assert_int_equal(cm_python_layout_find("3.13.0", runtime, &layout), CM_PYTHON_UNKNOWN);
 	assert_int_equal(layout.minor, 1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(versions_are_known_by_their_number),
-		cmocka_unit_test(the_runtime_says_where_things_are),
-		cmocka_unit_test(a_runtime_that_makes_no_sense_is_refused),
-	};
-
-	return cmocka_run_group_tests_name("python_layout", tests, NULL, NULL);
 }

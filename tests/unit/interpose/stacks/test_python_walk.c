@@ -114,7 +114,9 @@ static bool walk(struct fixture *f, struct cm_python_frames *ret_frames)
 			      CM_STACK_DEPTH_MAX, add_text);
 }
 
-static void a_frame_has_a_name_a_file_and_a_line(void **state)
+#define WALK(test) CM_TEST_WITH(test, setup, teardown)
+
+WALK(a_frame_has_a_name_a_file_and_a_line)
 {
 	struct fixture *f = *state;
 	struct cm_python_frames frames;
@@ -132,7 +134,7 @@ static void a_frame_has_a_name_a_file_and_a_line(void **state)
 }
 
 /* As when the layout is that of another build: whatever stands there is taken for a length. */
-static void a_text_at_the_end_of_readable_memory_ends_the_walk(void **state)
+WALK(a_text_at_the_end_of_readable_memory_ends_the_walk)
 {
 	struct fixture *f = *state;
 	char *name = f->memory + f->page - 56; /* its first 8 characters can be read */
@@ -149,7 +151,7 @@ static void a_text_at_the_end_of_readable_memory_ends_the_walk(void **state)
 }
 
 /* Its memory was readable when it was remembered, and its length is another one now. */
-static void a_remembered_text_that_has_grown_is_asked_for_again(void **state)
+WALK(a_remembered_text_that_has_grown_is_asked_for_again)
 {
 	struct fixture *f = *state;
 	char *name = f->memory + f->page - 56;
@@ -167,7 +169,7 @@ static void a_remembered_text_that_has_grown_is_asked_for_again(void **state)
 }
 
 /* As after a code object has gone: each of these is all that tells the next one from it. */
-static void what_takes_the_place_of_a_code_object_is_named_anew(void **state)
+WALK(what_takes_the_place_of_a_code_object_is_named_anew)
 {
 	static const struct {
 		size_t at;
@@ -200,7 +202,7 @@ static void what_takes_the_place_of_a_code_object_is_named_anew(void **state)
 }
 
 /* Of other code at the same address, or of none. */
-static void a_frame_without_a_code_object_ends_the_walk(void **state)
+WALK(a_frame_without_a_code_object_ends_the_walk)
 {
 	struct fixture *f = *state;
 	struct cm_python_frames frames;
@@ -214,9 +216,8 @@ static void a_frame_without_a_code_object_ends_the_walk(void **state)
 	assert_int_equal(frames.count, 0);
 }
 
-static void two_frames_with_the_same_slot_are_both_remembered(void **state)
+WALK(two_frames_with_the_same_slot_are_both_remembered)
 {
-	(void)state;
 	assert_true(cm_python_remember_held(1, 11));
 	assert_true(cm_python_remember_held(2, 12));
 	/* Neither gives way to a third one. */
@@ -224,19 +225,4 @@ static void two_frames_with_the_same_slot_are_both_remembered(void **state)
 	assert_int_equal(cm_python_recall(1), 11);
 	assert_int_equal(cm_python_recall(2), 12);
 	assert_int_equal(cm_python_recall(3), 0);
-}
-
-int main(void)
-{
-#define WALK(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		WALK(a_frame_has_a_name_a_file_and_a_line),
-		WALK(a_text_at_the_end_of_readable_memory_ends_the_walk),
-		WALK(a_remembered_text_that_has_grown_is_asked_for_again),
-		WALK(what_takes_the_place_of_a_code_object_is_named_anew),
-		WALK(a_frame_without_a_code_object_ends_the_walk),
-		WALK(two_frames_with_the_same_slot_are_both_remembered),
-	};
-
-	return cmocka_run_group_tests_name("python_walk", tests, NULL, NULL);
 }

@@ -29,14 +29,13 @@ static uint64_t linked(struct source_line line)
 	return (uint64_t)(uintptr_t)line.function - own.dlpi_addr;
 }
 
-static void a_function_and_its_line_are_found(void **state)
+CM_TEST(a_function_and_its_line_are_found)
 {
 	const struct source_line lines[] = {source_line_2(), source_line_3(), source_line_4(),
 					    source_line_5()};
 	struct cm_source source;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
 		source = (struct cm_source){.line = 0};
 		cm_source_find(&own, linked(lines[i]), &source);
@@ -47,22 +46,20 @@ static void a_function_and_its_line_are_found(void **state)
 	}
 }
 
-static void an_address_in_no_function_has_no_source(void **state)
+CM_TEST(an_address_in_no_function_has_no_source)
 {
 	struct cm_source source = {.function = "exported"};
 
-	(void)state;
 	cm_source_find(&own, UINT64_C(1) << 40, &source);
 	assert_string_equal(source.function, "exported");
 	assert_string_equal(source.file, "");
 }
 
-static void another_file_in_its_place_is_not_read(void **state)
+CM_TEST(another_file_in_its_place_is_not_read)
 {
 	struct dl_phdr_info info = own;
 	struct cm_source source = {.function = ""};
 
-	(void)state;
 	info.dlpi_name = "/bin/sh";
 	cm_source_find(&info, linked(source_line_5()), &source);
 	assert_string_equal(source.function, "");
@@ -111,13 +108,12 @@ static void look_up_in(const unsigned char *data, size_t bytes)
 	(void)unlink(path);
 }
 
-static void a_damaged_file_does_no_harm(void **state)
+CM_TEST(a_damaged_file_does_no_harm)
 {
 	uint64_t random = 88172645463325252u;
 	unsigned char *data, before[32];
 	size_t bytes, i, k, at;
 
-	(void)state;
 	data = read_own(&bytes);
 	for (i = 0; i < DAMAGES; i++) {
 		random ^= random << 13;
@@ -145,12 +141,5 @@ static int find_own(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_function_and_its_line_are_found),
-		cmocka_unit_test(an_address_in_no_function_has_no_source),
-		cmocka_unit_test(another_file_in_its_place_is_not_read),
-		cmocka_unit_test(a_damaged_file_does_no_harm),
-	};
-
-	return cmocka_run_group_tests_name("source", tests, find_own, NULL);
+	return cm_run_tests(find_own, NULL);
 }

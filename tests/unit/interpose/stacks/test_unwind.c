@@ -89,12 +89,11 @@ static const struct {
 };
 #define VARIANTS (sizeof(variants) / sizeof(variants[0]))
 
-static void the_stack_is_what_was_called(void **state)
+CM_TEST(the_stack_is_what_was_called)
 {
 	unsigned depth;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < VARIANTS; i++) {
 		for (depth = 0; depth < 60; depth += 7) {
 			begin();
@@ -108,11 +107,10 @@ static void the_stack_is_what_was_called(void **state)
 }
 
 /* The second walk uses cached rules; the third runs after they were dropped. */
-static void a_stack_is_the_same_with_cached_rules(void **state)
+CM_TEST(a_stack_is_the_same_with_cached_rules)
 {
 	size_t i, j;
 
-	(void)state;
 	for (i = 0; i < VARIANTS; i++) {
 		for (j = 0; j < 3; j++) {
 			if (j == 2)
@@ -125,12 +123,11 @@ static void a_stack_is_the_same_with_cached_rules(void **state)
 	}
 }
 
-static void a_deep_stack_is_cut_at_its_far_end(void **state)
+CM_TEST(a_deep_stack_is_cut_at_its_far_end)
 {
 	static uint64_t whole[FRAMES_MAX];
 	size_t count;
 
-	(void)state;
 	begin();
 	(void)chain_O2(30, look);
 	memcpy(whole, frames, sizeof(whole));
@@ -154,11 +151,10 @@ static void *run_in_thread(void *arg)
 	return arg;
 }
 
-static void a_thread_has_its_own_stack(void **state)
+CM_TEST(a_thread_has_its_own_stack)
 {
 	pthread_t thread;
 
-	(void)state;
 	begin();
 	assert_int_equal(pthread_create(&thread, NULL, run_in_thread, NULL), 0);
 	(void)pthread_join(thread, NULL);
@@ -175,12 +171,11 @@ static void run_in_fibre(void)
 }
 
 /* A stack that the program made, with nothing readable after its end. */
-static void a_fibre_has_its_own_stack(void **state)
+CM_TEST(a_fibre_has_its_own_stack)
 {
 	const size_t bytes = 512 << 10, page = (size_t)sysconf(_SC_PAGESIZE);
 	char *stack = mmap(NULL, bytes + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	(void)state;
 	assert_true(stack != MAP_FAILED);
 	assert_int_equal(mprotect(stack + page, bytes, PROT_READ | PROT_WRITE), 0);
 	assert_int_equal(getcontext(&inside), 0);
@@ -204,11 +199,10 @@ static void handle(int signal)
 }
 
 /* The interrupted function may have no frame pointer: it alone is missing. */
-static void a_walk_ends_at_a_signal(void **state)
+CM_TEST(a_walk_ends_at_a_signal)
 {
 	struct sigaction action = {.sa_handler = handle}, old;
 
-	(void)state;
 	begin();
 	assert_int_equal(sigaction(SIGUSR1, &action, &old), 0);
 	(void)raise(SIGUSR1);
@@ -220,11 +214,10 @@ static void a_walk_ends_at_a_signal(void **state)
 #endif
 }
 
-static void own_frames_are_skipped(void **state)
+CM_TEST(own_frames_are_skipped)
 {
 	struct cm_unwind_skip skip;
 
-	(void)state;
 	begin();
 	(void)chain_O2(3, look);
 	skip.start = frames[0] - 1;
@@ -262,13 +255,12 @@ static void end_of_chain(void)
 	(void)chain_O2(3, look);
 }
 
-static void code_made_at_run_time_is_passed_by_its_frame_pointer(void **state)
+CM_TEST(code_made_at_run_time_is_passed_by_its_frame_pointer)
 {
 	/* push rbp; mov rbp, rsp; call rdi; pop rbp; ret */
 	static const uint8_t code[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
 	size_t i, mine = 0;
 
-	(void)state;
 	begin();
 	run_code(code, sizeof(code), end_of_chain);
 	assert_like_the_trail();
@@ -278,7 +270,7 @@ static void code_made_at_run_time_is_passed_by_its_frame_pointer(void **state)
 }
 
 /* Whatever the frame pointer register holds, the walk ends and touches nothing. */
-static void code_without_a_frame_pointer_ends_the_walk_safely(void **state)
+CM_TEST(code_without_a_frame_pointer_ends_the_walk_safely)
 {
 	static const uint64_t values[] = {0,
 					  1,
@@ -292,7 +284,6 @@ static void code_without_a_frame_pointer_ends_the_walk_safely(void **state)
 	uint8_t code[] = {0x55, 0x48, 0xbd, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xd7, 0x5d, 0xc3};
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
 		memcpy(code + 3, &values[i], sizeof(values[i]));
 		begin();
@@ -302,7 +293,7 @@ static void code_without_a_frame_pointer_ends_the_walk_safely(void **state)
 }
 
 /* A frame pointer that leads to unreadable memory, to itself, or into a circle. */
-static void frame_pointers_that_lead_astray_end_the_walk(void **state)
+CM_TEST(frame_pointers_that_lead_astray_end_the_walk)
 {
 	uint8_t code[] = {0x55, 0x48, 0xbd, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xd7, 0x5d, 0xc3};
 	uint64_t *pages = mmap((void *)0x7fff00000000, 8192, PROT_READ | PROT_WRITE,
@@ -310,7 +301,6 @@ static void frame_pointers_that_lead_astray_end_the_walk(void **state)
 	uint64_t at;
 	size_t i;
 
-	(void)state;
 	assert_true((void *)pages != MAP_FAILED);
 	assert_int_equal(munmap(pages + 512, 4096), 0);
 	for (i = 0; i < 512; i++)
@@ -370,7 +360,7 @@ __asm__(".text\n"
 	".cfi_endproc\n"
 	".size on_stack, . - on_stack\n");
 
-static void wrong_rules_end_the_walk(void **state)
+CM_TEST(wrong_rules_end_the_walk)
 {
 	static const uint64_t values[] = {0x10,
 					  0x4141414141414140,
@@ -381,7 +371,6 @@ static void wrong_rules_end_the_walk(void **state)
 	uint64_t here = (uintptr_t)__builtin_frame_address(0);
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
 		begin();
 		with_foreign_frame(look_alone, values[i]);
@@ -398,13 +387,12 @@ static void wrong_rules_end_the_walk(void **state)
 
 /* A stack of the program's, with nothing readable after its end, that goes and comes back smaller:
  * what was readable once is not taken for granted. */
-static void wrong_rules_of_another_stack_end_the_walk(void **state)
+CM_TEST(wrong_rules_of_another_stack_end_the_walk)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = 64 * page;
 	char *stack = mmap(NULL, bytes + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	size_t size;
 
-	(void)state;
 	assert_true(stack != MAP_FAILED);
 	for (size = bytes; size >= 16 * page; size -= page) {
 		assert_int_equal(mprotect(stack, size, PROT_READ | PROT_WRITE), 0);
@@ -440,40 +428,16 @@ static void *walk_often(void *arg)
 	return NULL;
 }
 
-static void threads_do_not_disturb_each_other(void **state)
+CM_TEST(threads_do_not_disturb_each_other)
 {
 	pthread_t threads[THREADS];
 	bool wrong[THREADS] = {0};
 	int i;
 
-	(void)state;
 	for (i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, walk_often, &wrong[i]), 0);
 	for (i = 0; i < THREADS; i++)
 		(void)pthread_join(threads[i], NULL);
 	for (i = 0; i < THREADS; i++)
 		assert_false(wrong[i]);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_stack_is_what_was_called),
-		cmocka_unit_test(a_stack_is_the_same_with_cached_rules),
-		cmocka_unit_test(a_deep_stack_is_cut_at_its_far_end),
-		cmocka_unit_test(a_thread_has_its_own_stack),
-		cmocka_unit_test(a_fibre_has_its_own_stack),
-		cmocka_unit_test(a_walk_ends_at_a_signal),
-		cmocka_unit_test(own_frames_are_skipped),
-#if defined(__x86_64__)
-		cmocka_unit_test(code_made_at_run_time_is_passed_by_its_frame_pointer),
-		cmocka_unit_test(code_without_a_frame_pointer_ends_the_walk_safely),
-		cmocka_unit_test(frame_pointers_that_lead_astray_end_the_walk),
-		cmocka_unit_test(wrong_rules_end_the_walk),
-		cmocka_unit_test(wrong_rules_of_another_stack_end_the_walk),
-#endif
-		cmocka_unit_test(threads_do_not_disturb_each_other),
-	};
-
-	return cmocka_run_group_tests_name("unwind", tests, NULL, NULL);
 }

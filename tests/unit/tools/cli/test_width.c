@@ -17,9 +17,8 @@ static void assert_wrapped(const char *text, size_t width, const char *expected)
 	free(wrapped);
 }
 
-static void lines_break_at_blanks(void **state)
+CM_TEST(lines_break_at_blanks)
 {
-	(void)state;
 	assert_wrapped("", 10, "");
 	assert_wrapped("one", 10, "one");
 	assert_wrapped("one two", 7, "one two");
@@ -30,31 +29,18 @@ static void lines_break_at_blanks(void **state)
 	assert_wrapped("   abcdef", 5, "   ab\ncdef");
 }
 
-static void words_break_only_if_they_must(void **state)
+CM_TEST(words_break_only_if_they_must)
 {
-	(void)state;
 	assert_wrapped("a abcdefgh b", 4, "a\nabcd\nefgh\nb");
 	assert_wrapped("xyz", 1, "x\ny\nz");
 }
 
-static void characters_have_their_width(void **state)
+CM_TEST(characters_have_their_width)
 {
-	(void)state;
 	if (!setlocale(LC_CTYPE, "C.UTF-8"))
 		cm_skip("no UTF-8 here");
 	assert_int_equal(cm_text_width("\xe4\xb8\xad\xe6\x96\x87"), 4); /* two wide ones */
 	assert_int_equal(cm_text_width("e\xcc\x81"), 1);                /* a combining accent */
 	assert_int_equal(cm_text_width("\xc3\xa4\xff"), 2); /* a letter, and no character */
 	assert_wrapped("\xe4\xb8\xad\xe6\x96\x87", 3, "\xe4\xb8\xad\n\xe6\x96\x87");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lines_break_at_blanks),
-		cmocka_unit_test(words_break_only_if_they_must),
-		cmocka_unit_test(characters_have_their_width),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

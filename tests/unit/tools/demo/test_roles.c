@@ -107,14 +107,13 @@ static int run_role(const struct cm_demo_role *role, const char *dir)
 	return wrong;
 }
 
-static void every_step_balances(void **state)
+CM_TEST(every_step_balances)
 {
 	char dir[] = "cudamem-demo-XXXXXX";
 	size_t i;
 	int status;
 	pid_t pid;
 
-	(void)state;
 	assert_non_null(mkdtemp(dir));
 	for (i = 0; i < cm_demo_role_count; i++) {
 		pid = fork();
@@ -126,13 +125,4 @@ static void every_step_balances(void **state)
 		assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
 	}
 	assert_int_equal(rmdir(dir), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_step_balances),
-	};
-
-	return cmocka_run_group_tests_name("roles", tests, NULL, NULL);
 }

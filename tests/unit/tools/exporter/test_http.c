@@ -39,35 +39,32 @@ static const struct {
 	{"GET /metrics HTTP/2.0" END, 505},
 };
 
-static void requests_are_answered_as_they_deserve(void **state)
+CM_TEST(requests_are_answered_as_they_deserve)
 {
 	struct cm_http_request request;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(requests) / sizeof(requests[0]); i++)
 		assert_int_equal(
 			cm_http_parse(requests[i].text, strlen(requests[i].text), &request),
 			requests[i].status);
 }
 
-static void a_request_has_a_largest_size(void **state)
+CM_TEST(a_request_has_a_largest_size)
 {
 	static char text[CM_HTTP_REQUEST_MAX + 1];
 	struct cm_http_request request;
 
-	(void)state;
 	memset(text, 'a', sizeof(text));
 	assert_int_equal(cm_http_parse(text, CM_HTTP_REQUEST_MAX - 1, &request), -EAGAIN);
 	assert_int_equal(cm_http_parse(text, CM_HTTP_REQUEST_MAX, &request), 431);
 }
 
-static void pages_and_methods_are_told_apart(void **state)
+CM_TEST(pages_and_methods_are_told_apart)
 {
 	static const char text[] = "HEAD /-/ready HTTP/1.1" END;
 	struct cm_http_request request;
 
-	(void)state;
 	assert_int_equal(cm_http_parse(text, sizeof(text) - 1, &request), 0);
 	assert_int_equal(request.page, CM_HTTP_HEALTHY);
 	assert_true(request.head);
@@ -100,13 +97,12 @@ static const struct {
 	{",;,;q=,", false},
 };
 
-static void the_form_is_the_one_preferred(void **state)
+CM_TEST(the_form_is_the_one_preferred)
 {
 	struct cm_http_request request;
 	char text[512];
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(preferences) / sizeof(preferences[0]); i++) {
 		(void)snprintf(text, sizeof(text), "GET /metrics HTTP/1.1\r\naccept:%s" END,
 			       preferences[i].accept);
@@ -115,29 +111,15 @@ static void the_form_is_the_one_preferred(void **state)
 	}
 }
 
-static void a_head_says_how_long_its_body_is(void **state)
+CM_TEST(a_head_says_how_long_its_body_is)
 {
 	char head[CM_HTTP_HEAD_MAX];
 	const size_t bytes = cm_http_head(head, 200, "text/plain", 7);
 
-	(void)state;
 	assert_int_equal(bytes, strlen(head));
 	assert_non_null(strstr(head, "HTTP/1.1 200 OK\r\n"));
 	assert_non_null(strstr(head, "\r\nContent-Length: 7\r\n"));
 	assert_null(strstr(head, "Allow"));
 	(void)cm_http_head(head, 405, "text/plain", 0);
 	assert_non_null(strstr(head, "\r\nAllow: GET, HEAD\r\n"));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(requests_are_answered_as_they_deserve),
-		cmocka_unit_test(a_request_has_a_largest_size),
-		cmocka_unit_test(pages_and_methods_are_told_apart),
-		cmocka_unit_test(the_form_is_the_one_preferred),
-		cmocka_unit_test(a_head_says_how_long_its_body_is),
-	};
-
-	return cmocka_run_group_tests_name("http", tests, NULL, NULL);
 }

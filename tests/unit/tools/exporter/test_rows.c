@@ -40,12 +40,11 @@ static const struct cm_row *find(const struct cm_rows *rows, const char *group, 
 	return found;
 }
 
-static void rows_of_a_group_are_summed(void **state)
+CM_TEST(rows_of_a_group_are_summed)
 {
 	struct cm_rows rows = {0};
 	const struct cm_row *row;
 
-	(void)state;
 	add(&rows, "a", "G", 1, 5, 1)->value[CM_METRIC_LARGEST] = 3;
 	add(&rows, "b", "G", 2, 7, NAN);
 	add(&rows, "a", "H", 1, 9, 0);
@@ -60,11 +59,10 @@ static void rows_of_a_group_are_summed(void **state)
 	cm_rows_fini(&rows);
 }
 
-static void a_value_without_sense_spoils_no_sum(void **state)
+CM_TEST(a_value_without_sense_spoils_no_sum)
 {
 	struct cm_rows rows = {0};
 
-	(void)state;
 	add(&rows, "a", "G", 1, -9e18, NAN);
 	add(&rows, "a", "G", 2, 5, 1);
 	cm_rows_join(&rows);
@@ -72,13 +70,12 @@ static void a_value_without_sense_spoils_no_sum(void **state)
 	cm_rows_fini(&rows);
 }
 
-static void the_smallest_become_other(void **state)
+CM_TEST(the_smallest_become_other)
 {
 	struct cm_rows rows = {0};
 	char name[16];
 	int i;
 
-	(void)state;
 	for (i = 0; i < 100; i++) {
 		(void)snprintf(name, sizeof(name), "%d", i);
 		add(&rows, name, i % 2 ? "G" : "H", i, i, 0);
@@ -93,13 +90,12 @@ static void the_smallest_become_other(void **state)
 	cm_rows_fini(&rows);
 }
 
-static void invented_gpus_are_bounded(void **state)
+CM_TEST(invented_gpus_are_bounded)
 {
 	struct cm_rows rows = {0};
 	char name[16];
 	int i;
 
-	(void)state;
 	for (i = 0; i < 1000; i++) {
 		(void)snprintf(name, sizeof(name), "%d", i);
 		add(&rows, "x", name, 1, 1, 0);
@@ -133,11 +129,10 @@ static double join(struct cm_ledger *ledger, double first, double second)
 	return sum;
 }
 
-static void counters_of_a_group_never_fall(void **state)
+CM_TEST(counters_of_a_group_never_fall)
 {
 	struct cm_ledger ledger = {0};
 
-	(void)state;
 	assert_value(join(&ledger, 3, 2), 5);
 	assert_value(join(&ledger, -1, 2), 5); /* the first has ended */
 	assert_value(join(&ledger, -1, 4), 7);
@@ -147,17 +142,4 @@ static void counters_of_a_group_never_fall(void **state)
 	assert_true(isnan(join(&ledger, -1, -1))); /* the group has ended, and is forgotten */
 	assert_value(join(&ledger, 1, -1), 1);
 	cm_ledger_fini(&ledger);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rows_of_a_group_are_summed),
-		cmocka_unit_test(a_value_without_sense_spoils_no_sum),
-		cmocka_unit_test(the_smallest_become_other),
-		cmocka_unit_test(invented_gpus_are_bounded),
-		cmocka_unit_test(counters_of_a_group_never_fall),
-	};
-
-	return cmocka_run_group_tests_name("rows", tests, NULL, NULL);
 }

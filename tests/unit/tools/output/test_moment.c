@@ -15,7 +15,7 @@
 
 #define SECOND UINT64_C(1000000000)
 
-static void times_are_understood(void **state)
+CM_TEST(times_are_understood)
 {
 	static const struct {
 		const char *text;
@@ -39,19 +39,17 @@ static void times_are_understood(void **state)
 	uint64_t time_ns;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		assert_int_equal(cm_moment_parse(cases[i].text, FIRST, LAST, &time_ns), 0);
 		assert_int_equal(time_ns, cases[i].time_ns);
 	}
 }
 
-static void a_minute_is_that_of_the_begin(void **state)
+CM_TEST(a_minute_is_that_of_the_begin)
 {
 	const uint64_t first = FIRST + 330 * SECOND; /* 14:05:30 */
 	uint64_t time_ns;
 
-	(void)state;
 	assert_int_equal(cm_moment_parse("14:05", first, LAST, &time_ns), 0);
 	assert_int_equal(time_ns, FIRST + 300 * SECOND);
 	assert_int_equal(cm_moment_parse("14:05:29", first, LAST, &time_ns), 0);
@@ -60,7 +58,7 @@ static void a_minute_is_that_of_the_begin(void **state)
 	assert_int_equal(time_ns, FIRST + 24 * HOUR + 240 * SECOND);
 }
 
-static void other_words_are_not(void **state)
+CM_TEST(other_words_are_not)
 {
 	static const char *const words[] = {"",
 					    "+",
@@ -78,7 +76,6 @@ static void other_words_are_not(void **state)
 	uint64_t time_ns = 1;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		assert_int_equal(cm_moment_parse(words[i], FIRST, LAST, &time_ns), -EINVAL);
 	assert_int_equal(time_ns, 1);
@@ -86,13 +83,7 @@ static void other_words_are_not(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest cases[] = {
-		cmocka_unit_test(times_are_understood),
-		cmocka_unit_test(a_minute_is_that_of_the_begin),
-		cmocka_unit_test(other_words_are_not),
-	};
-
 	(void)setenv("TZ", "UTC", 1);
 	tzset();
-	return cmocka_run_group_tests_name("tools/output/moment", cases, NULL, NULL);
+	return cm_run_tests(NULL, NULL);
 }

@@ -28,14 +28,13 @@ static unsigned char *write_text(size_t bytes, size_t *ret_count)
 	return (unsigned char *)written;
 }
 
-static void a_text_is_as_long_as_it_says(void **state)
+CM_TEST(a_text_is_as_long_as_it_says)
 {
 	static const size_t bytes[] = {0, 1, 255, 256, 257, 70000};
 	unsigned char *written;
 	size_t i, count, head;
 	uint32_t said;
 
-	(void)state;
 	for (i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++) {
 		written = write_text(bytes[i], &count);
 		assert_true(count > HEAD + 2);
@@ -55,13 +54,4 @@ static void a_text_is_as_long_as_it_says(void **state)
 		assert_int_equal(written[count - 1], '.');
 		free(written);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_text_is_as_long_as_it_says),
-	};
-
-	return cmocka_run_group_tests_name("pickle", tests, NULL, NULL);
 }

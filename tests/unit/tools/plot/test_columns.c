@@ -43,30 +43,18 @@ static void must_hold(const uint64_t values[3], const char *type)
 	cm_columns_free(&columns);
 }
 
-static void small_numbers_are_stored_as_they_are(void **state)
+CM_TEST(small_numbers_are_stored_as_they_are)
 {
-	(void)state;
 	must_hold((const uint64_t[]){0, 7, 255}, "u8");
 	must_hold((const uint64_t[]){1, 256, 2}, "u16");
 	must_hold((const uint64_t[]){UINT32_MAX, 65536, 0}, "u32");
 }
 
 /* The lowest bit that differs may be that of any of them. */
-static void addresses_keep_every_bit(void **state)
+CM_TEST(addresses_keep_every_bit)
 {
-	(void)state;
 	must_hold((const uint64_t[]){ADDRESS, ADDRESS + 512, ADDRESS + (1u << 30)}, "u32");
 	must_hold((const uint64_t[]){ADDRESS + (1u << 30), ADDRESS, ADDRESS + 512}, "u32");
 	must_hold((const uint64_t[]){ADDRESS + 512, ADDRESS + (1u << 30), ADDRESS}, "u32");
 	must_hold((const uint64_t[]){ADDRESS, ADDRESS, ADDRESS}, "u8");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(small_numbers_are_stored_as_they_are),
-		cmocka_unit_test(addresses_keep_every_bit),
-	};
-
-	return cmocka_run_group_tests_name("columns", tests, NULL, NULL);
 }

@@ -73,7 +73,9 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void one_that_ends_meanwhile_is_left_out(void **state)
+#define TEST(test) CM_TEST_WITH(test, setup, teardown)
+
+TEST(one_that_ends_meanwhile_is_left_out)
 {
 	struct fixture *f = *state;
 	struct cm_processes found;
@@ -84,7 +86,7 @@ static void one_that_ends_meanwhile_is_left_out(void **state)
 	cm_processes_free(&found);
 }
 
-static void one_that_ends_meanwhile_is_not_there(void **state)
+TEST(one_that_ends_meanwhile_is_not_there)
 {
 	struct fixture *f = *state;
 	struct cm_processes found;
@@ -113,7 +115,7 @@ static unsigned count_own(const struct cm_options *options, const char *target, 
 	return count;
 }
 
-static void one_that_begins_meanwhile_is_there_by_its_number_alone(void **state)
+TEST(one_that_begins_meanwhile_is_there_by_its_number_alone)
 {
 	const struct cm_options everywhere = {0};
 	struct fixture *f = *state;
@@ -147,7 +149,7 @@ static int complain_nobody(const struct cm_options *options, char text[256])
 	return exit;
 }
 
-static void without_proc_it_is_not_said_that_there_are_none(void **state)
+TEST(without_proc_it_is_not_said_that_there_are_none)
 {
 	const struct cm_options everywhere = {0};
 	struct fixture *f = *state;
@@ -161,18 +163,4 @@ static void without_proc_it_is_not_said_that_there_are_none(void **state)
 	assert_int_equal(complain_nobody(&f->options, text), CM_EXIT_TARGET);
 	proc_is_missing = false;
 	assert_int_equal(complain_nobody(&f->options, text), CM_EXIT_NO);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(one_that_ends_meanwhile_is_left_out),
-		TEST(one_that_ends_meanwhile_is_not_there),
-		TEST(one_that_begins_meanwhile_is_there_by_its_number_alone),
-		TEST(without_proc_it_is_not_said_that_there_are_none),
-	};
-
-	return cmocka_run_group_tests_name("collect", tests, NULL, NULL);
 }

@@ -47,12 +47,11 @@ static const struct {
 	{"0::/pod", "", "", ""},
 };
 
-static void paths_say_who_it_is(void **state)
+CM_TEST(paths_say_who_it_is)
 {
 	struct cm_identity identity;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
 		cm_identity_parse(paths[i].cgroup, &identity);
 		assert_string_equal(identity.container_id, paths[i].container_id);
@@ -61,25 +60,14 @@ static void paths_say_who_it_is(void **state)
 	}
 }
 
-static void a_process_runs_as_its_own_user(void **state)
+CM_TEST(a_process_runs_as_its_own_user)
 {
 	struct cm_identity identity;
 
-	(void)state;
 	assert_true(cm_identity_is_user(getpid(), geteuid()));
 	assert_false(cm_identity_is_user(getpid(), geteuid() + 12345));
 	/* Of one that is not there nothing can be told. */
 	assert_true(cm_identity_is_user(INT32_MAX, 12345));
 	cm_identity_read(INT32_MAX, &identity);
 	assert_string_equal(identity.slurm_job_id, "");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(paths_say_who_it_is),
-		cmocka_unit_test(a_process_runs_as_its_own_user),
-	};
-
-	return cmocka_run_group_tests_name("identity", tests, NULL, NULL);
 }

@@ -22,13 +22,12 @@ static void change(const char *root, const char *const names[], size_t count, bo
 	}
 }
 
-static void cards_are_counted_by_their_place(void **state)
+CM_TEST(cards_are_counted_by_their_place)
 {
 	static const char *const names[] = {"0000:b3:00.0", "0000:17:00.0", "0001:01:00.0",
 					    "readme"};
 	char root[] = "/tmp/cudamem-smi-XXXXXX";
 
-	(void)state;
 	assert_non_null(mkdtemp(root));
 	change(root, names, 4, true);
 	assert_int_equal(cm_smi_index_in(root, "0000:17:00.0"), 0);
@@ -41,13 +40,4 @@ static void cards_are_counted_by_their_place(void **state)
 	assert_int_equal(cm_smi_index_in(root, "0000:17:00.0"), -1);
 	assert_int_equal(rmdir(root), 0);
 	assert_int_equal(cm_smi_index_in(root, "0000:17:00.0"), -1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(cards_are_counted_by_their_place),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,7 +70,7 @@ static enum cm_loader find(const char *command)
 	return cm_loader_find(command, SELF, found);
 }
 
-static void a_program_is_judged_by_the_loader_that_it_names(void **state)
+CM_TEST(a_program_is_judged_by_the_loader_that_it_names)
 {
 	static const struct {
 		const char *name;
@@ -86,7 +86,6 @@ static void a_program_is_judged_by_the_loader_that_it_names(void **state)
 	struct image image;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		image = make_image(cases[i].loader);
 		write_image(cases[i].name, &image);
@@ -95,11 +94,10 @@ static void a_program_is_judged_by_the_loader_that_it_names(void **state)
 	}
 }
 
-static void another_machine_is_seen_by_number_class_and_order(void **state)
+CM_TEST(another_machine_is_seen_by_number_class_and_order)
 {
 	struct image image = make_image(GLIBC);
 
-	(void)state;
 	image.header.e_machine = EM_S390;
 	write_image("s390", &image);
 	assert_int_equal(find(path), CM_LOADER_MACHINE);
@@ -113,7 +111,7 @@ static void another_machine_is_seen_by_number_class_and_order(void **state)
 	assert_int_equal(find(path), CM_LOADER_MACHINE);
 }
 
-static void scripts_lead_to_their_program(void **state)
+CM_TEST(scripts_lead_to_their_program)
 {
 	static const struct {
 		const char *line;
@@ -135,7 +133,6 @@ static void scripts_lead_to_their_program(void **state)
 	char line[120];
 	size_t i;
 
-	(void)state;
 	write_image("musl", &image);
 	image = make_image(NULL);
 	write_image("static", &image);
@@ -153,11 +150,10 @@ static void scripts_lead_to_their_program(void **state)
 }
 
 /* Only root can make a file that has another's rights. */
-static void more_rights_than_the_callers_are_seen(void **state)
+CM_TEST(more_rights_than_the_callers_are_seen)
 {
 	struct image image = make_image(GLIBC);
 
-	(void)state;
 	write_image("login", &image);
 	assert_int_equal(chmod(path, 04755), 0);
 	assert_int_equal(find(path), CM_LOADER_PRELOADS); /* one's own */
@@ -173,12 +169,11 @@ static void more_rights_than_the_callers_are_seen(void **state)
 }
 
 /* Of what cannot be told the best is hoped. */
-static void a_damaged_or_missing_program_is_none_of_ours(void **state)
+CM_TEST(a_damaged_or_missing_program_is_none_of_ours)
 {
 	struct image image = make_image(MUSL);
 	size_t length;
 
-	(void)state;
 	assert_int_equal(find("no/such/program"), CM_LOADER_PRELOADS);
 	assert_int_equal(find("no-such-program"), CM_LOADER_PRELOADS);
 	assert_int_equal(find(""), CM_LOADER_PRELOADS);
@@ -225,13 +220,5 @@ static int teardown(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_program_is_judged_by_the_loader_that_it_names),
-		cmocka_unit_test(another_machine_is_seen_by_number_class_and_order),
-		cmocka_unit_test(scripts_lead_to_their_program),
-		cmocka_unit_test(more_rights_than_the_callers_are_seen),
-		cmocka_unit_test(a_damaged_or_missing_program_is_none_of_ours),
-	};
-
-	return cmocka_run_group_tests_name("loader", tests, setup, teardown);
+	return cm_run_tests(setup, teardown);
 }

@@ -23,12 +23,11 @@ static struct cm_run_outcome good(void)
 				       .splits = true};
 }
 
-static void the_gravest_reason_is_given(void **state)
+CM_TEST(the_gravest_reason_is_given)
 {
 	struct cm_run_outcome summary = good();
 	char text[256];
 
-	(void)state;
 	cm_run_outcome_advise(&summary, text, sizeof(text));
 	assert_string_equal(text, "none");
 	summary.ooms = 1;
@@ -61,12 +60,11 @@ static void the_gravest_reason_is_given(void **state)
 	assert_non_null(strstr(text, "mode:cache"));
 }
 
-static void little_is_not_worth_an_option(void **state)
+CM_TEST(little_is_not_worth_an_option)
 {
 	struct cm_run_outcome summary = good();
 	char text[256];
 
-	(void)state;
 	summary.peak_fragmented = GIB; /* of 11 */
 	cm_run_outcome_advise(&summary, text, sizeof(text));
 	assert_string_equal(text, "none");
@@ -87,12 +85,11 @@ static void little_is_not_worth_an_option(void **state)
 	assert_string_equal(text, "none");
 }
 
-static void devices_are_added_up(void **state)
+CM_TEST(devices_are_added_up)
 {
 	static struct cm_device_row row;
 	struct cm_run_outcome summary = {0};
 
-	(void)state;
 	row.stat[CM_POOL_ALL].peak[CM_STAT_ALLOCATED_BYTES] = GIB;
 	row.stat[CM_POOL_ALL].peak[CM_STAT_INACTIVE_SPLIT_BYTES] = 7;
 	row.stat[CM_POOL_LARGE].freed[CM_STAT_ALLOCATION] = 5;
@@ -104,15 +101,4 @@ static void devices_are_added_up(void **state)
 	assert_int_equal(summary.allocs, 10);
 	assert_int_equal(summary.frees, 10);
 	assert_int_equal(summary.devices, 2);
-}
-
-int main(void)
-{
-	const struct CMUnitTest cases[] = {
-		cmocka_unit_test(the_gravest_reason_is_given),
-		cmocka_unit_test(little_is_not_worth_an_option),
-		cmocka_unit_test(devices_are_added_up),
-	};
-
-	return cmocka_run_group_tests_name("tools/run/outcome", cases, NULL, NULL);
 }

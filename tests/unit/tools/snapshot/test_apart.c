@@ -45,13 +45,12 @@ static void crash(void *data, FILE *to)
 	(void)raise(SIGKILL);
 }
 
-static void what_a_child_writes_is_read(void **state)
+CM_TEST(what_a_child_writes_is_read)
 {
 	struct cm_apart apart;
 	uid_t user = NOBODY;
 	char more;
 
-	(void)state;
 	assert_int_equal(cm_apart_start(getuid(), SILENCE_MS, say_user, NULL, &apart), 0);
 	assert_true(cm_apart_read(&apart, &user, sizeof(user)));
 	assert_int_equal(user, getuid());
@@ -59,12 +58,11 @@ static void what_a_child_writes_is_read(void **state)
 	cm_apart_end(&apart);
 }
 
-static void a_child_of_root_is_the_owner(void **state)
+CM_TEST(a_child_of_root_is_the_owner)
 {
 	struct cm_apart apart;
 	uid_t user = 0;
 
-	(void)state;
 	if (getuid())
 		cm_skip("needs root, to be another user");
 	assert_int_equal(cm_apart_start(NOBODY, SILENCE_MS, say_user, NULL, &apart), 0);
@@ -73,14 +71,13 @@ static void a_child_of_root_is_the_owner(void **state)
 	cm_apart_end(&apart);
 }
 
-static void a_child_is_the_first_to_go_when_memory_runs_out(void **state)
+CM_TEST(a_child_is_the_first_to_go_when_memory_runs_out)
 {
 	const uid_t users[] = {getuid(), NOBODY};
 	struct cm_apart apart;
 	size_t i;
 	int score;
 
-	(void)state;
 	for (i = 0; i < (getuid() ? 1 : 2); i++) {
 		score = 0;
 		assert_int_equal(cm_apart_start(users[i], SILENCE_MS, say_score, NULL, &apart), 0);
@@ -90,12 +87,11 @@ static void a_child_is_the_first_to_go_when_memory_runs_out(void **state)
 	}
 }
 
-static void a_child_that_is_silent_or_dead_is_given_up(void **state)
+CM_TEST(a_child_that_is_silent_or_dead_is_given_up)
 {
 	struct cm_apart apart;
 	char byte;
 
-	(void)state;
 	assert_int_equal(cm_apart_start(getuid(), 10, say_nothing, NULL, &apart), 0);
 	assert_false(cm_apart_read(&apart, &byte, 1));
 	cm_apart_end(&apart);
@@ -103,16 +99,4 @@ static void a_child_that_is_silent_or_dead_is_given_up(void **state)
 	assert_int_equal(cm_apart_start(getuid(), SILENCE_MS, crash, NULL, &apart), 0);
 	assert_false(cm_apart_read(&apart, &byte, 1));
 	cm_apart_end(&apart);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_a_child_writes_is_read),
-		cmocka_unit_test(a_child_of_root_is_the_owner),
-		cmocka_unit_test(a_child_is_the_first_to_go_when_memory_runs_out),
-		cmocka_unit_test(a_child_that_is_silent_or_dead_is_given_up),
-	};
-
-	return cmocka_run_group_tests_name("apart", tests, NULL, NULL);
 }

@@ -39,14 +39,13 @@ static uint64_t count(const struct fixture *f, enum cm_action action)
 	return n;
 }
 
-static void a_slice_has_one_event_for_its_blocks_alone(void **state)
+CM_TEST(a_slice_has_one_event_for_its_blocks_alone)
 {
 	enum { BLOCKS = CM_RETIRE_SLICE + 10 };
 	struct fixture *f = case_open(&(struct fixture_params){.events = 256});
 	uint64_t addr[BLOCKS];
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < BLOCKS; i++)
 		addr[i] = case_get(f, 512);
 	for (i = 0; i < BLOCKS; i++)
@@ -61,7 +60,7 @@ static void a_slice_has_one_event_for_its_blocks_alone(void **state)
 }
 
 /* Their numbers follow each other, and so do the epochs. */
-static void a_free_behind_a_closed_epoch_waits_for_its_own(void **state)
+fixture_case(a_free_behind_a_closed_epoch_waits_for_its_own)
 {
 	struct fixture *f = *state;
 	uint64_t a = case_get(f, MIB), b = case_get(f, MIB), keep = case_get(f, MIB), work;
@@ -83,7 +82,7 @@ static void a_free_behind_a_closed_epoch_waits_for_its_own(void **state)
 	assert_int_equal(count(f, ALL), 2);
 }
 
-static void blocks_of_an_epoch_that_is_put_back_wait_on(void **state)
+fixture_case(blocks_of_an_epoch_that_is_put_back_wait_on)
 {
 	struct fixture *f = *state;
 	uint64_t a = case_get(f, MIB), b = case_get(f, MIB);
@@ -99,7 +98,7 @@ static void blocks_of_an_epoch_that_is_put_back_wait_on(void **state)
 	assert_sound(f);
 }
 
-static void named_memory_has_events_of_its_own(void **state)
+fixture_case(named_memory_has_events_of_its_own)
 {
 	struct fixture *f = *state;
 	uint64_t named = case_get(f, 16 * MIB), a = case_get(f, 16 * MIB),
@@ -121,7 +120,7 @@ static void named_memory_has_events_of_its_own(void **state)
 }
 
 /* That of a context that does not cache any more. */
-static void a_block_that_need_not_wait_is_completed_before_older_ones(void **state)
+fixture_case(a_block_that_need_not_wait_is_completed_before_older_ones)
 {
 	struct fixture *f = *state;
 	uint64_t a = case_get(f, 16 * MIB), b = case_get(f, 16 * MIB);
@@ -138,7 +137,7 @@ static void a_block_that_need_not_wait_is_completed_before_older_ones(void **sta
 	assert_sound(f);
 }
 
-static void a_context_takes_its_pending_blocks_along(void **state)
+fixture_case(a_context_takes_its_pending_blocks_along)
 {
 	struct fixture *f = *state;
 	struct cm_heap *heap;
@@ -166,7 +165,7 @@ static void record(struct fixture *f, bool on)
 }
 
 /* `a` is freed before the gap, `b` in it, `c` behind it: they are in one epoch. */
-static void a_gap_in_the_record_completes_nothing_early(void **state)
+fixture_case(a_gap_in_the_record_completes_nothing_early)
 {
 	struct fixture *f = *state;
 	uint64_t a = case_get(f, MIB), b = case_get(f, MIB), c = case_get(f, MIB);
@@ -233,7 +232,7 @@ static void check(const struct made *made, size_t events, const struct made *wan
 #define CHECK(made, want) \
 	check(made, sizeof(made) / sizeof(*(made)), want, sizeof(want) / sizeof(*(want)))
 
-static void a_span_completes_its_heaps_frees_from_the_newest_on(void **state)
+CM_TEST(a_span_completes_its_heaps_frees_from_the_newest_on)
 {
 	static const struct made made[] = {
 		{FREE, 0, 0xa0, 1}, {FREE, 1, 0xb0, 2}, {FREE, 0, 0xc0, 3}, {FREE, 0, 0xd0, 4},
@@ -244,17 +243,15 @@ static void a_span_completes_its_heaps_frees_from_the_newest_on(void **state)
 		{DONE, 0, 0xc0, 3}, {DONE, 0, 0xa0, 1}, {DONE, 1, 0xb0, 2}, {DONE, 0, 0xd0, 4},
 	};
 
-	(void)state;
 	CHECK(made, want);
 }
 
-static void a_completion_is_of_its_free_and_of_its_moment(void **state)
+CM_TEST(a_completion_is_of_its_free_and_of_its_moment)
 {
 	static const struct made made[] = {
 		{FREE, 3, 0xa0, 1}, {FREE, 3, 0xb0, 2}, {ALL, 3, 102, 101}};
 	struct cm_event event[2 * MANY];
 
-	(void)state;
 	assert_int_equal(derive(made, 3, event), 3);
 	assert_int_equal(event[2].action, DONE);
 	assert_int_equal(event[2].number, 903);
@@ -268,18 +265,17 @@ static void a_completion_is_of_its_free_and_of_its_moment(void **state)
 	assert_int_equal(event[2].heap, 3);
 }
 
-static void what_the_ring_has_lost_is_passed_over(void **state)
+CM_TEST(what_the_ring_has_lost_is_passed_over)
 {
 	static const struct made made[] = {
 		{ALL, 0, 100, 90}, {FREE, 0, 0xa0, 1}, {ALL, 0, 102, 95}};
 	static const struct made want[] = {{FREE, 0, 0xa0, 1}, {DONE, 0, 0xa0, 1}};
 
-	(void)state;
 	CHECK(made, want);
 }
 
 /* The second allocation shows that the free before it was completed; its own event is lost. */
-static void an_address_that_is_in_use_again_was_completed(void **state)
+CM_TEST(an_address_that_is_in_use_again_was_completed)
 {
 	static const struct made made[] = {{FREE, 0, 0xa0, 1},
 					   {FREE, 0, 0xb0, 1},
@@ -290,11 +286,10 @@ static void an_address_that_is_in_use_again_was_completed(void **state)
 		{FREE, 0, 0xa0, 1}, {FREE, 0, 0xb0, 1}, {DONE, 0, 0xa0, 1}, {ALLOC, 0, 0xa0, 2},
 		{DONE, 0, 0xb0, 1}, {FREE, 0, 0xb0, 3}, {DONE, 0, 0xb0, 3}};
 
-	(void)state;
 	CHECK(made, want);
 }
 
-static void an_event_for_one_block_is_left_as_it_is(void **state)
+CM_TEST(an_event_for_one_block_is_left_as_it_is)
 {
 	static const struct made made[] = {
 		{FREE, 0, 0xa0, 1}, {FREE, 0, 0xb0, 1}, {DONE, 0, 0xb0, 1}, {ALL, 0, 102, 0}};
@@ -303,13 +298,12 @@ static void an_event_for_one_block_is_left_as_it_is(void **state)
 	static const struct made old[] = {
 		{DONE, 0, 0x90, 1}, {FREE, 0, 0xa0, 1}, {ALLOC, 0, 0xa0, 1}};
 
-	(void)state;
 	CHECK(made, want);
 	/* Without any event for several, nothing is changed. */
 	CHECK(old, old);
 }
 
-static void damaged_spans_complete_what_is_there_once(void **state)
+CM_TEST(damaged_spans_complete_what_is_there_once)
 {
 	static const struct made made[] = {{ALL, 9, UINT64_MAX, 0}, {FREE, 0, 0xa0, 1},
 					   {ALL, 0, 0, UINT64_MAX}, {ALL, 0, 102, 102},
@@ -317,27 +311,5 @@ static void damaged_spans_complete_what_is_there_once(void **state)
 					   {ALL, 0, UINT64_MAX, 0}, {ALL, 0, UINT64_MAX, 0}};
 	static const struct made want[] = {{FREE, 0, 0xa0, 1}, {DONE, 0, 0xa0, 1}};
 
-	(void)state;
 	CHECK(made, want);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_slice_has_one_event_for_its_blocks_alone),
-		fixture_case(a_free_behind_a_closed_epoch_waits_for_its_own),
-		fixture_case(blocks_of_an_epoch_that_is_put_back_wait_on),
-		fixture_case(named_memory_has_events_of_its_own),
-		fixture_case(a_block_that_need_not_wait_is_completed_before_older_ones),
-		fixture_case(a_context_takes_its_pending_blocks_along),
-		fixture_case(a_gap_in_the_record_completes_nothing_early),
-		cmocka_unit_test(a_span_completes_its_heaps_frees_from_the_newest_on),
-		cmocka_unit_test(a_completion_is_of_its_free_and_of_its_moment),
-		cmocka_unit_test(what_the_ring_has_lost_is_passed_over),
-		cmocka_unit_test(an_address_that_is_in_use_again_was_completed),
-		cmocka_unit_test(an_event_for_one_block_is_left_as_it_is),
-		cmocka_unit_test(damaged_spans_complete_what_is_there_once),
-	};
-
-	return cmocka_run_group_tests_name("completions", tests, NULL, NULL);
 }

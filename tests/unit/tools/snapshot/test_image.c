@@ -94,7 +94,9 @@ static struct cm_image *take_meanwhile(struct fixture *f, void (*work)(struct cm
 	return take(f);
 }
 
-static void a_copy_has_every_row(void **state)
+#define TEST(test) CM_TEST_WITH(test, setup, teardown)
+
+TEST(a_copy_has_every_row)
 {
 	struct fixture *f = *state;
 	const struct cm_block *block;
@@ -120,7 +122,7 @@ static void add_many_blocks(struct cm_region *region)
 	((struct cm_block *)cm_region_row(region, CM_TABLE_BLOCK, MANY - 1))->addr = 78;
 }
 
-static void a_table_that_outgrows_its_room_gets_more(void **state)
+TEST(a_table_that_outgrows_its_room_gets_more)
 {
 	struct fixture *f = *state;
 	struct cm_image *image = take_meanwhile(f, add_many_blocks, 2);
@@ -143,7 +145,7 @@ static void add_blocks_again(struct cm_region *region)
 	meanwhile.left = rows < 10 * BLOCKS;
 }
 
-static void a_table_that_grows_ever_again_gets_all_the_room_there_is(void **state)
+TEST(a_table_that_grows_ever_again_gets_all_the_room_there_is)
 {
 	struct fixture *f = *state;
 	struct cm_image *image = take_meanwhile(f, add_blocks_again, 2);
@@ -175,7 +177,7 @@ static long peak_kib(void)
 }
 
 /* The tool would take memory for which the owner of the file has not paid. */
-static void room_for_rows_that_do_not_come_is_no_memory(void **state)
+TEST(room_for_rows_that_do_not_come_is_no_memory)
 {
 	struct fixture *f = *state;
 	struct cm_table_row *table = &f->region->header->table[CM_TABLE_BLOCK];
@@ -202,7 +204,7 @@ static void begin_ring(struct cm_region *region)
 	((struct cm_event *)cm_region_row(region, CM_TABLE_EVENT, RING_ROW))->number = RING_ROW + 1;
 }
 
-static void a_ring_that_began_meanwhile_is_copied(void **state)
+TEST(a_ring_that_began_meanwhile_is_copied)
 {
 	struct fixture *f = *state;
 	struct cm_image *image = take_meanwhile(f, begin_ring, 3);
@@ -215,7 +217,7 @@ static void a_ring_that_began_meanwhile_is_copied(void **state)
 }
 
 /* As one that dies at once does: its clocks were read once, and a moment ago. */
-static void a_process_that_has_just_begun_has_times(void **state)
+TEST(a_process_that_has_just_begun_has_times)
 {
 	struct fixture *f = *state;
 	struct cm_header *header = f->region->header;
@@ -233,7 +235,7 @@ static void a_process_that_has_just_begun_has_times(void **state)
 	cm_image_free(image);
 }
 
-static void a_file_that_shrinks_is_an_error_and_no_signal(void **state)
+TEST(a_file_that_shrinks_is_an_error_and_no_signal)
 {
 	struct fixture *f = *state;
 	const uint64_t offset = f->reader->header.table[CM_TABLE_BLOCK].offset;
@@ -243,20 +245,4 @@ static void a_file_that_shrinks_is_an_error_and_no_signal(void **state)
 	assert_int_equal(own_region_truncate(f->region, (off_t)(offset + 65536)), 0);
 	assert_true(cm_image_take(f->reader, SECOND, &image, why) < 0);
 	assert_null(image);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(a_copy_has_every_row),
-		TEST(a_table_that_outgrows_its_room_gets_more),
-		TEST(a_table_that_grows_ever_again_gets_all_the_room_there_is),
-		TEST(room_for_rows_that_do_not_come_is_no_memory),
-		TEST(a_ring_that_began_meanwhile_is_copied),
-		TEST(a_process_that_has_just_begun_has_times),
-		TEST(a_file_that_shrinks_is_an_error_and_no_signal),
-	};
-
-	return cmocka_run_group_tests_name("image", tests, NULL, NULL);
 }

@@ -51,9 +51,8 @@ static const char *spell(const char *digits, const char *hide, const struct cm_v
 	return text;
 }
 
-static void the_programs_own_code_comes_first(void **state)
+CM_TEST(the_programs_own_code_comes_first)
 {
-	(void)state;
 	assert_string_equal(spell("01245", NULL, &line),
 			    "Model::forward model.cu:88 < main main.cu:3");
 	assert_string_equal(spell("012345", NULL, &line),
@@ -64,21 +63,19 @@ static void the_programs_own_code_comes_first(void **state)
 	assert_string_equal(spell("", NULL, &line), "(no stack recorded)");
 }
 
-static void python_is_named_before_what_it_called(void **state)
+CM_TEST(python_is_named_before_what_it_called)
 {
-	(void)state;
 	assert_string_equal(spell("0645", NULL, &line), "step train.py:31 < main main.cu:3");
 	assert_string_equal(spell("026", NULL, &line), "step train.py:31 (Model::forward)");
 	assert_string_equal(spell("07", NULL, &line), "malloc memory.py:5");
 }
 
-static void frames_can_be_hidden_and_shown(void **state)
+CM_TEST(frames_can_be_hidden_and_shown)
 {
 	const struct cm_view one = {CM_BY_CALLER, 1, false, CM_VIEW_ROWS};
 	const struct cm_view stack = {CM_BY_STACK, CM_VIEW_DEPTH, false, CM_VIEW_ROWS};
 	const struct cm_view full = {CM_BY_STACK, CM_VIEW_DEPTH, true, CM_VIEW_ROWS};
 
-	(void)state;
 	assert_string_equal(spell("012345", "forward", &line), "run run.cu:7 < main main.cu:3");
 	assert_string_equal(spell("012345", "x,Mo*rd,/run.cu", &line), "main main.cu:3");
 	assert_string_equal(spell("012345", "", &one), "Model::forward model.cu:88");
@@ -105,9 +102,8 @@ static const char *print(size_t used, const char *text, bool full)
 }
 
 /* A file has 80 columns. */
-static void lines_break_between_frames(void **state)
+CM_TEST(lines_break_between_frames)
 {
-	(void)state;
 	assert_string_equal(print(50, "short a.c:1 < other b.c:2", false),
 			    "short a.c:1 < other b.c:2\n");
 	assert_string_equal(print(50, "sixteen_letters_ a.c:1 < other b.c:2", false),
@@ -125,16 +121,4 @@ static void lines_break_between_frames(void **state)
 		"a.c:1\n"
 		"                                                  < sixteen_letters_x b.c:2\n"
 		"                                                  < c.c:3\n");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_programs_own_code_comes_first),
-		cmocka_unit_test(python_is_named_before_what_it_called),
-		cmocka_unit_test(frames_can_be_hidden_and_shown),
-		cmocka_unit_test(lines_break_between_frames),
-	};
-
-	return cmocka_run_group_tests_name("lines", tests, NULL, NULL);
 }

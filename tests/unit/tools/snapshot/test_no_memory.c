@@ -204,8 +204,10 @@ static int write_text(const struct fixture *f, size_t number, unsigned failure, 
 	return there ? err : -ENOENT;
 }
 
+#define TEST(test) CM_TEST_WITH(test, setup, teardown)
+
 /* The first, the second, ... request for memory fails, until there is none to fail. */
-static void what_is_written_is_whole_or_an_error(void **state)
+TEST(what_is_written_is_whole_or_an_error)
 {
 	struct fixture *f = *state;
 	char *whole, *text;
@@ -235,7 +237,7 @@ static void what_is_written_is_whole_or_an_error(void **state)
 	assert_true(number > CM_PLOT_COUNT);
 }
 
-static void a_difference_is_whole_or_an_error(void **state)
+TEST(a_difference_is_whole_or_an_error)
 {
 	struct fixture *f = *state;
 	char *args[] = {f->region->path, f->region->path, NULL};
@@ -266,15 +268,4 @@ static void a_difference_is_whole_or_an_error(void **state)
 	if (!left)
 		fail_msg("request %u failed, and nothing was said", failure);
 	assert_int_equal(exit, CM_EXIT_OK);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(what_is_written_is_whole_or_an_error),
-		TEST(a_difference_is_whole_or_an_error),
-	};
-
-	return cmocka_run_group_tests_name("no_memory", tests, NULL, NULL);
 }

@@ -50,43 +50,29 @@ static void assert_edges(const uint32_t *annotation, const uint32_t *thread, siz
 	assert_string_equal(text, expected);
 }
 
-static void ranges_inside_others_stay_inside(void **state)
+CM_TEST(ranges_inside_others_stay_inside)
 {
 	static const uint32_t annotation[] = {STEP, FORWARD, FORWARD, STEP, BACKWARD, OTHER};
 
-	(void)state;
 	assert_edges(annotation, NULL, 6,
 		     "+step@0 +forward@1 -forward@2 +backward@4 -backward@4 -step@4 +other@5 "
 		     "-other@5");
 	assert_edges(annotation, NULL, 0, "");
 }
 
-static void a_range_inside_can_be_all_that_is_seen(void **state)
+CM_TEST(a_range_inside_can_be_all_that_is_seen)
 {
 	static const uint32_t annotation[] = {NOTHING, FORWARD, BACKWARD, NOTHING};
 
-	(void)state;
 	assert_edges(annotation, NULL, 4,
 		     "+step@0 +forward@0 -forward@0 +backward@1 -backward@1 -step@1");
 }
 
-static void threads_have_ranges_of_their_own(void **state)
+CM_TEST(threads_have_ranges_of_their_own)
 {
 	static const uint32_t annotation[] = {STEP, OTHER, FORWARD, OTHER};
 	static const uint32_t thread[] = {7, 8, 7, 8};
 
-	(void)state;
 	assert_edges(annotation, thread, 4,
 		     "+step@0 +other@1 +forward@2 -forward@2 -step@2 -other@3");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ranges_inside_others_stay_inside),
-		cmocka_unit_test(a_range_inside_can_be_all_that_is_seen),
-		cmocka_unit_test(threads_have_ranges_of_their_own),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,11 +74,10 @@ static void assert_events(uint32_t device, uint64_t lost, const char *expected)
 	assert_int_equal(rings.lost, lost);
 }
 
-static void one_ring_is_read_as_it_was_written(void **state)
+CM_TEST_WITH(one_ring_is_read_as_it_was_written, setup, NULL)
 {
 	uint64_t tick;
 
-	(void)state;
 	assert_events(1, 0, "");
 	for (tick = 10; tick <= 100; tick += 10)
 		write_to(1, tick);
@@ -93,9 +92,8 @@ static void one_ring_is_read_as_it_was_written(void **state)
 	assert_events(1, 0, "10@100");
 }
 
-static void times_follow_the_numbers(void **state)
+CM_TEST_WITH(times_follow_the_numbers, setup, NULL)
 {
-	(void)state;
 	write_to(1, 100000);
 	write_to(1, 99990);
 	write_to(1, 100001);
@@ -103,9 +101,8 @@ static void times_follow_the_numbers(void **state)
 	assert_events(1, 0, "1@100000 2@100000 3@100001 4@7");
 }
 
-static void rings_of_one_device_are_merged_by_time(void **state)
+CM_TEST_WITH(rings_of_one_device_are_merged_by_time, setup, NULL)
 {
-	(void)state;
 	write_to(0, 10);
 	write_to(0, 40);
 	write_to(1, 25);
@@ -123,13 +120,12 @@ static void rings_of_one_device_are_merged_by_time(void **state)
 	assert_events(0, 0, "2@5 3@20 4@30 5@40 6@50");
 }
 
-static void events_of_one_tick_come_by_ring_in_their_order(void **state)
+CM_TEST_WITH(events_of_one_tick_come_by_ring_in_their_order, setup, NULL)
 {
 	struct cm_rings rings;
 	struct cm_event event;
 	uint64_t i;
 
-	(void)state;
 	for (i = 0; i < 3; i++) {
 		write_to(2, 10);
 		f.event[2 * RING + i].addr = 20 + i;
@@ -146,11 +142,10 @@ static void events_of_one_tick_come_by_ring_in_their_order(void **state)
 }
 
 /* Before the first event of a ring that lost older ones, the others tell half of the story. */
-static void a_device_begins_where_its_shortest_ring_does(void **state)
+CM_TEST_WITH(a_device_begins_where_its_shortest_ring_does, setup, NULL)
 {
 	uint64_t tick;
 
-	(void)state;
 	for (tick = 10; tick <= 60; tick += 10)
 		write_to(0, tick);
 	for (tick = 35; tick < 35 + RING + 2; tick++)
@@ -163,9 +158,8 @@ static void a_device_begins_where_its_shortest_ring_does(void **state)
 }
 
 /* Its oldest rows were overwritten while they were copied: it is complete from the next one on. */
-static void a_ring_that_was_overwritten_in_part_is_short(void **state)
+CM_TEST_WITH(a_ring_that_was_overwritten_in_part_is_short, setup, NULL)
 {
-	(void)state;
 	write_to(0, 10);
 	write_to(0, 40);
 	write_to(2, 20);
@@ -177,9 +171,8 @@ static void a_ring_that_was_overwritten_in_part_is_short(void **state)
 }
 
 /* What the other rings have ends before anything that is known of it. */
-static void a_ring_that_was_overwritten_whole_leaves_nothing(void **state)
+CM_TEST_WITH(a_ring_that_was_overwritten_whole_leaves_nothing, setup, NULL)
 {
-	(void)state;
 	write_to(0, 10);
 	write_to(0, 40);
 	write_to(2, 20);
@@ -194,11 +187,10 @@ static void a_ring_that_was_overwritten_whole_leaves_nothing(void **state)
 	assert_events(1, 1, "");
 }
 
-static void the_youngest_events_of_all_rings_are_shown(void **state)
+CM_TEST_WITH(the_youngest_events_of_all_rings_are_shown, setup, NULL)
 {
 	uint64_t tick;
 
-	(void)state;
 	for (tick = 10; tick <= 60; tick += 10)
 		write_to(0, tick);
 	for (tick = 45; tick <= 48; tick++)
@@ -210,9 +202,8 @@ static void the_youngest_events_of_all_rings_are_shown(void **state)
 	assert_events(0, 0, "1@1 2@10 3@20 4@30 5@40 6@45 7@46 8@47 9@48 10@50 11@60");
 }
 
-static void a_damaged_ring_is_left_out(void **state)
+CM_TEST_WITH(a_damaged_ring_is_left_out, setup, NULL)
 {
-	(void)state;
 	write_to(0, 10);
 	write_to(2, 20);
 	write_to(3, 30);
@@ -229,30 +220,11 @@ static void a_damaged_ring_is_left_out(void **state)
 	assert_events(0, 0, "");
 }
 
-static void pinned_memory_has_a_ring_of_its_own(void **state)
+CM_TEST_WITH(pinned_memory_has_a_ring_of_its_own, setup, NULL)
 {
-	(void)state;
 	write_to(0, 10);
 	write_event(f.host, &f.image.header.host.event_next, 15);
 	write_event(f.host, &f.image.header.host.event_next, 16);
 	assert_events(CM_DEVICE_NONE, 0, "1@15 2@16");
 	assert_events(0, 0, "1@10");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(one_ring_is_read_as_it_was_written, setup),
-		cmocka_unit_test_setup(times_follow_the_numbers, setup),
-		cmocka_unit_test_setup(rings_of_one_device_are_merged_by_time, setup),
-		cmocka_unit_test_setup(events_of_one_tick_come_by_ring_in_their_order, setup),
-		cmocka_unit_test_setup(a_device_begins_where_its_shortest_ring_does, setup),
-		cmocka_unit_test_setup(a_ring_that_was_overwritten_in_part_is_short, setup),
-		cmocka_unit_test_setup(a_ring_that_was_overwritten_whole_leaves_nothing, setup),
-		cmocka_unit_test_setup(the_youngest_events_of_all_rings_are_shown, setup),
-		cmocka_unit_test_setup(a_damaged_ring_is_left_out, setup),
-		cmocka_unit_test_setup(pinned_memory_has_a_ring_of_its_own, setup),
-	};
-
-	return cmocka_run_group_tests_name("rings", tests, NULL, NULL);
 }

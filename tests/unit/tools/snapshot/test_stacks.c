@@ -65,8 +65,10 @@ static const char *function_of(const struct fixture *f, uint32_t id, uint32_t fr
 	return cm_stack_frame(f->snapshot, stack, frame)->function;
 }
 
+#define TEST(test) CM_TEST_WITH(test, setup, teardown)
+
 /* Another object has taken the place of the first. */
-static void an_address_means_what_its_generation_says(void **state)
+TEST(an_address_means_what_its_generation_says)
 {
 	struct fixture *f = *state;
 
@@ -91,7 +93,7 @@ static void an_address_means_what_its_generation_says(void **state)
 	assert_int_equal(f->snapshot->broken_stacks, 0);
 }
 
-static void the_interpreters_rows_beside_python_frames_are_folded(void **state)
+TEST(the_interpreters_rows_beside_python_frames_are_folded)
 {
 	struct fixture *f = *state;
 
@@ -114,7 +116,7 @@ static void the_interpreters_rows_beside_python_frames_are_folded(void **state)
 }
 
 /* Every stack has an address that is said to be as many functions as there can be frames. */
-static void a_small_table_does_not_fill_the_memory(void **state)
+TEST(a_small_table_does_not_fill_the_memory)
 {
 	struct fixture *f = *state;
 	uint32_t i, last = 1 + 3 * (STACKS - 1);
@@ -138,7 +140,7 @@ static void a_small_table_does_not_fill_the_memory(void **state)
 }
 
 /* The names of 74 addresses and a part of the next come to just what this table may have. */
-static void names_end_where_there_are_too_many(void **state)
+TEST(names_end_where_there_are_too_many)
 {
 	enum { SITES = 80, FULL = 74, PART = 64 };
 	struct fixture *f = *state;
@@ -161,17 +163,4 @@ static void names_end_where_there_are_too_many(void **state)
 	assert_int_equal(cm_snapshot_stack(f->snapshot, 1 + 2 * FULL)->count, PART);
 	/* All others have a frame each that says no more than where it is. */
 	assert_int_equal(f->snapshot->frames, INLINED + SITES - FULL - 1);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(an_address_means_what_its_generation_says),
-		TEST(the_interpreters_rows_beside_python_frames_are_folded),
-		TEST(a_small_table_does_not_fill_the_memory),
-		TEST(names_end_where_there_are_too_many),
-	};
-
-	return cmocka_run_group_tests_name("stacks", tests, NULL, NULL);
 }

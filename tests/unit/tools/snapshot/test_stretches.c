@@ -78,7 +78,7 @@ static void expect(const struct step *step, size_t steps, uint64_t at_end,
 	expect(step, sizeof(step) / sizeof((step)[0]), at_end, wanted, \
 	       sizeof(wanted) / sizeof((wanted)[0]))
 
-static void an_end_finds_its_beginning(void **state)
+CM_TEST(an_end_finds_its_beginning)
 {
 	static const struct step steps[] = {
 		{CM_ACTION_SEGMENT_ALLOC, 0, 4}, {CM_ACTION_SEGMENT_FREE, 0, 4},
@@ -88,12 +88,11 @@ static void an_end_finds_its_beginning(void **state)
 	static const struct found wanted[] = {
 		{0, 4, 0, 1}, {0, 2, 4, CM_NEVER}, {8, 1, CM_BEFORE, 3}};
 
-	(void)state;
 	EXPECT(steps, 2, wanted);
 }
 
 /* Pages come and go in other portions than they are unmapped in. */
-static void parts_have_beginnings_of_their_own(void **state)
+CM_TEST(parts_have_beginnings_of_their_own)
 {
 	static const struct step steps[] = {{MAP, 2, 2},   {MAP, 4, 4}, {MAP, 9, 1},
 					    {UNMAP, 3, 1}, {MAP, 3, 1}, {UNMAP, 8, 2}};
@@ -107,12 +106,11 @@ static void parts_have_beginnings_of_their_own(void **state)
 		{9, 1, 2, 5},
 	};
 
-	(void)state;
 	EXPECT(steps, 8, wanted);
 }
 
 /* What is there after an end was not there before it, whoever lost its beginning. */
-static void a_lost_beginning_is_after_the_end_before_it(void **state)
+CM_TEST(a_lost_beginning_is_after_the_end_before_it)
 {
 	static const struct step steps[] = {{MAP, 0, 4}, {UNMAP, 1, 2}, {UNMAP, 2, 1}};
 	static const struct found wanted[] = {
@@ -120,11 +118,10 @@ static void a_lost_beginning_is_after_the_end_before_it(void **state)
 		{2, 1, 1, 2},        {2, 1, 2, CM_NEVER}, {3, 1, 0, CM_NEVER},
 	};
 
-	(void)state;
 	EXPECT(steps, 4, wanted);
 }
 
-static void sizes_that_cannot_be_are_passed_over(void **state)
+CM_TEST(sizes_that_cannot_be_are_passed_over)
 {
 	const struct cm_event event[] = {
 		{.action = MAP, .addr = BASE, .size = 0},
@@ -135,20 +132,18 @@ static void sizes_that_cannot_be_are_passed_over(void **state)
 	struct cm_stretch *item;
 	size_t count;
 
-	(void)state;
 	find(event, 4, 0, &item, &count);
 	assert_int_equal(count, 0);
 	free(item);
 }
 
 /* So many that to look through all for each of them does not end. */
-static void many_come_to_an_end(void **state)
+CM_TEST(many_come_to_an_end)
 {
 	struct cm_event *event = calloc(MANY, sizeof(*event));
 	struct cm_stretch *item;
 	size_t count, i;
 
-	(void)state;
 	assert_non_null(event);
 	for (i = 0; i < MANY; i++)
 		event[i] = (struct cm_event){.action = i < MANY / 2 ? MAP : UNMAP,
@@ -160,17 +155,4 @@ static void many_come_to_an_end(void **state)
 		assert_int_equal(item[i].end - item[i].begin, MANY / 2);
 	free(item);
 	free(event);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_end_finds_its_beginning),
-		cmocka_unit_test(parts_have_beginnings_of_their_own),
-		cmocka_unit_test(a_lost_beginning_is_after_the_end_before_it),
-		cmocka_unit_test(sizes_that_cannot_be_are_passed_over),
-		cmocka_unit_test(many_come_to_an_end),
-	};
-
-	return cmocka_run_group_tests_name("stretches", tests, NULL, NULL);
 }

@@ -22,12 +22,11 @@ static void run(struct cm_child *child, const char *line)
 	} while (!cm_child_read(child));
 }
 
-static void output_and_complaints_are_kept(void **state)
+CM_TEST(output_and_complaints_are_kept)
 {
 	struct cm_child child = {0};
 	char *text;
 
-	(void)state;
 	run(&child, "echo one; echo two >&2; exit 3");
 	assert_string_equal(child.text, "one\ntwo\n");
 	assert_true(WIFEXITED(child.status));
@@ -38,24 +37,22 @@ static void output_and_complaints_are_kept(void **state)
 	cm_child_stop(&child);
 }
 
-static void too_much_output_is_cut(void **state)
+CM_TEST(too_much_output_is_cut)
 {
 	struct cm_child child = {0};
 
-	(void)state;
 	run(&child, "head -c 3000000 /dev/zero");
 	assert_true(child.length <= CM_CHILD_TEXT_MAX);
 	assert_int_equal(WEXITSTATUS(child.status), 0);
 	cm_child_stop(&child);
 }
 
-static void a_program_that_is_missing_fails(void **state)
+CM_TEST(a_program_that_is_missing_fails)
 {
 	struct cm_child child = {0};
 	const char *argv[] = {"missing", NULL};
 	struct pollfd file;
 
-	(void)state;
 	assert_int_equal(cm_child_start(&child, "/no/such/program", argv), 0);
 	do {
 		file = (struct pollfd){.fd = child.fd, .events = POLLIN};
@@ -66,13 +63,12 @@ static void a_program_that_is_missing_fails(void **state)
 	cm_child_stop(&child);
 }
 
-static void one_that_runs_is_ended(void **state)
+CM_TEST(one_that_runs_is_ended)
 {
 	struct cm_child child = {0};
 	const char *argv[] = {"sleep", "1000", NULL};
 	pid_t pid;
 
-	(void)state;
 	assert_int_equal(cm_child_start(&child, "/bin/sleep", argv), 0);
 	assert_false(cm_child_read(&child));
 	pid = child.pid;
@@ -80,16 +76,4 @@ static void one_that_runs_is_ended(void **state)
 	assert_int_equal(waitpid(pid, NULL, WNOHANG), -1);
 	assert_int_equal(child.pid, 0);
 	cm_child_stop(&child);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(output_and_complaints_are_kept),
-		cmocka_unit_test(too_much_output_is_cut),
-		cmocka_unit_test(a_program_that_is_missing_fails),
-		cmocka_unit_test(one_that_runs_is_ended),
-	};
-
-	return cmocka_run_group_tests_name("child", tests, NULL, NULL);
 }

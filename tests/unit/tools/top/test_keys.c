@@ -61,7 +61,9 @@ static void type(struct fixture *f, const char *text)
 		(void)press(f, *text);
 }
 
-static void arrows_select_and_pages_scroll(void **state)
+#define CASE(test) CM_TEST_WITH(test, setup, teardown)
+
+CASE(arrows_select_and_pages_scroll)
 {
 	struct fixture *f = *state;
 
@@ -80,7 +82,7 @@ static void arrows_select_and_pages_scroll(void **state)
 	assert_int_equal(f->top.first, 0);
 }
 
-static void the_sort_column_moves(void **state)
+CASE(the_sort_column_moves)
 {
 	struct fixture *f = *state;
 
@@ -99,7 +101,7 @@ static void the_sort_column_moves(void **state)
 	assert_int_equal(f->top.mode, CM_TOP_TABLE);
 }
 
-static void a_filter_is_typed_and_taken_away(void **state)
+CASE(a_filter_is_typed_and_taken_away)
 {
 	struct fixture *f = *state;
 
@@ -116,7 +118,7 @@ static void a_filter_is_typed_and_taken_away(void **state)
 	assert_int_equal(press(f, CM_KEY_ESCAPE), CM_TOP_NEXT_QUIT);
 }
 
-static void a_search_selects_as_one_types(void **state)
+CASE(a_search_selects_as_one_types)
 {
 	struct fixture *f = *state;
 
@@ -129,7 +131,7 @@ static void a_search_selects_as_one_types(void **state)
 	assert_int_equal(f->top.mode, CM_TOP_TABLE);
 }
 
-static void actions_are_asked_twice(void **state)
+CASE(actions_are_asked_twice)
 {
 	struct fixture *f = *state;
 	static const int keys[] = {'T', 'R', 'H', 'X'};
@@ -147,7 +149,7 @@ static void actions_are_asked_twice(void **state)
 	}
 }
 
-static void a_snapshot_is_named_first(void **state)
+CASE(a_snapshot_is_named_first)
 {
 	struct fixture *f = *state;
 
@@ -162,7 +164,7 @@ static void a_snapshot_is_named_first(void **state)
 	assert_int_equal(f->top.request.action, CM_TOP_ACTION_SNAPSHOT);
 }
 
-static void actions_are_off_where_they_must(void **state)
+CASE(actions_are_off_where_they_must)
 {
 	struct fixture *f = *state;
 
@@ -181,7 +183,7 @@ static void actions_are_off_where_they_must(void **state)
 	assert_int_equal(f->top.mode, CM_TOP_TABLE);
 }
 
-static void a_recording_is_moved_in(void **state)
+CASE(a_recording_is_moved_in)
 {
 	static const struct {
 		int key;
@@ -212,7 +214,7 @@ static void a_recording_is_moved_in(void **state)
 }
 
 /* What is selected stays so, and the graphs begin anew. */
-static void another_time_of_a_recording_is_shown(void **state)
+CASE(another_time_of_a_recording_is_shown)
 {
 	struct fixture *f = *state;
 	pid_t pid;
@@ -229,7 +231,7 @@ static void another_time_of_a_recording_is_shown(void **state)
 	assert_int_equal(f->top.gpu[0].history.count, 1);
 }
 
-static void columns_come_and_go(void **state)
+CASE(columns_come_and_go)
 {
 	struct fixture *f = *state;
 	size_t before;
@@ -252,7 +254,7 @@ static void columns_come_and_go(void **state)
 	assert_int_equal(f->top.first_column, 0);
 }
 
-static void cards_can_be_hidden(void **state)
+CASE(cards_can_be_hidden)
 {
 	struct fixture *f = *state;
 
@@ -286,7 +288,7 @@ static enum cm_top_next click(struct fixture *f, enum cm_zone_kind kind, size_t 
 	return cm_top_click(&f->top, &f->canvas, zone->y, zone->x);
 }
 
-static void clicks_do_what_is_under_them(void **state)
+CASE(clicks_do_what_is_under_them)
 {
 	struct fixture *f = *state;
 
@@ -342,7 +344,7 @@ static void change_sample(struct fixture *f, uint32_t *seed)
 	stage_tick(f->stage);
 }
 
-static void no_keys_or_sizes_do_harm(void **state)
+CASE(no_keys_or_sizes_do_harm)
 {
 	struct fixture *f = *state;
 	uint32_t seed = 20240229;
@@ -381,26 +383,8 @@ static void no_keys_or_sizes_do_harm(void **state)
 	}
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		CASE(arrows_select_and_pages_scroll),
-		CASE(the_sort_column_moves),
-		CASE(a_filter_is_typed_and_taken_away),
-		CASE(a_search_selects_as_one_types),
-		CASE(actions_are_asked_twice),
-		CASE(a_snapshot_is_named_first),
-		CASE(actions_are_off_where_they_must),
-		CASE(a_recording_is_moved_in),
-		CASE(another_time_of_a_recording_is_shown),
-		CASE(columns_come_and_go),
-		CASE(cards_can_be_hidden),
-		CASE(clicks_do_what_is_under_them),
-		CASE(no_keys_or_sizes_do_harm),
-	};
-
 	(void)setlocale(LC_CTYPE, "C.UTF-8");
-	return cmocka_run_group_tests_name("keys", tests, NULL, NULL);
+	return cm_run_tests(NULL, NULL);
 }

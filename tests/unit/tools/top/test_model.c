@@ -44,7 +44,9 @@ static const struct cm_value *value_of(const struct fixture *f, size_t line, siz
 	return &f->top.shown[line]->value[column];
 }
 
-static void rates_need_two_samples(void **state)
+#define CASE(test) CM_TEST_WITH(test, setup, teardown)
+
+CASE(rates_need_two_samples)
 {
 	struct fixture *f = *state;
 	const size_t i = stage_add(f->stage, 10, "alice", "train", 0);
@@ -63,7 +65,7 @@ static void rates_need_two_samples(void **state)
 	assert_int_equal(value_of(f, 0, CM_TOP_COLUMN_ALLOC_RATE)->kind, CM_VALUE_NONE);
 }
 
-static void a_torn_sample_leaves_no_trace(void **state)
+CASE(a_torn_sample_leaves_no_trace)
 {
 	struct fixture *f = *state;
 	const size_t i = stage_add(f->stage, 10, "alice", "train", 0);
@@ -85,7 +87,7 @@ static void a_torn_sample_leaves_no_trace(void **state)
 	assert_int_equal(f->top.row[0]->history.count, 2);
 }
 
-static void the_history_has_the_last_600_samples(void **state)
+CASE(the_history_has_the_last_600_samples)
 {
 	struct fixture *f = *state;
 	const size_t i = stage_add(f->stage, 10, "alice", "train", 0);
@@ -104,7 +106,7 @@ static void the_history_has_the_last_600_samples(void **state)
 	assert_true(cm_top_history_at(&f->top.gpu[0].history, 0, 50)->oom);
 }
 
-static void the_parts_of_a_card_add_up(void **state)
+CASE(the_parts_of_a_card_add_up)
 {
 	struct fixture *f = *state;
 	size_t i = stage_add(f->stage, 10, "alice", "train", 0);
@@ -132,7 +134,7 @@ static void the_parts_of_a_card_add_up(void **state)
 	assert_true(gpu->free >= 0 && gpu->others >= 0);
 }
 
-static void a_crashed_process_holds_no_memory(void **state)
+CASE(a_crashed_process_holds_no_memory)
 {
 	struct fixture *f = *state;
 	const size_t i = stage_add(f->stage, 10, "alice", "train", 0);
@@ -179,7 +181,7 @@ static void assert_order(const struct fixture *f, int a, int b, int c)
 	assert_int_equal(f->top.shown[2]->pid, c);
 }
 
-static void rows_are_sorted_by_what_is_shown(void **state)
+CASE(rows_are_sorted_by_what_is_shown)
 {
 	struct fixture *f = *state;
 
@@ -194,7 +196,7 @@ static void rows_are_sorted_by_what_is_shown(void **state)
 	assert_order(f, 10, 12, 11);
 }
 
-static void crashed_processes_come_last(void **state)
+CASE(crashed_processes_come_last)
 {
 	struct fixture *f = *state;
 
@@ -207,7 +209,7 @@ static void crashed_processes_come_last(void **state)
 	assert_order(f, 10, 12, 11);
 }
 
-static void the_selection_follows_its_process(void **state)
+CASE(the_selection_follows_its_process)
 {
 	struct fixture *f = *state;
 
@@ -224,7 +226,7 @@ static void the_selection_follows_its_process(void **state)
 	assert_int_equal(f->top.selected->pid, 10);
 }
 
-static void following_keeps_it_in_view(void **state)
+CASE(following_keeps_it_in_view)
 {
 	struct fixture *f = *state;
 
@@ -237,7 +239,7 @@ static void following_keeps_it_in_view(void **state)
 	assert_int_equal(f->top.shown[f->top.first]->pid, 11);
 }
 
-static void the_filter_is_that_of_where(void **state)
+CASE(the_filter_is_that_of_where)
 {
 	struct fixture *f = *state;
 
@@ -254,7 +256,7 @@ static void the_filter_is_that_of_where(void **state)
 	assert_int_equal(f->top.shown_count, 3);
 }
 
-static void groups_come_with_their_sums(void **state)
+CASE(groups_come_with_their_sums)
 {
 	struct fixture *f = *state;
 
@@ -274,7 +276,7 @@ static void groups_come_with_their_sums(void **state)
 	assert_string_equal(f->top.shown[0]->comm, "(no job)");
 }
 
-static void a_pause_holds_the_display_alone(void **state)
+CASE(a_pause_holds_the_display_alone)
 {
 	struct fixture *f = *state;
 	uint64_t time;
@@ -300,7 +302,7 @@ static void a_pause_holds_the_display_alone(void **state)
 	assert_int_equal(f->top.row[0]->history.count, 3);
 }
 
-static void a_process_without_figures_has_a_line(void **state)
+CASE(a_process_without_figures_has_a_line)
 {
 	struct fixture *f = *state;
 	const size_t i = stage_add(f->stage, 10, "carol", "secret", 0);
@@ -311,27 +313,4 @@ static void a_process_without_figures_has_a_line(void **state)
 	assert_int_equal(f->top.unreadable, 1);
 	assert_int_equal(value_of(f, 0, CM_WATCH_COLUMN_ALLOC)->kind, CM_VALUE_NONE);
 	assert_int_equal(f->top.gpus, 0);
-}
-
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CASE(rates_need_two_samples),
-		CASE(a_torn_sample_leaves_no_trace),
-		CASE(the_history_has_the_last_600_samples),
-		CASE(the_parts_of_a_card_add_up),
-		CASE(a_crashed_process_holds_no_memory),
-		CASE(rows_are_sorted_by_what_is_shown),
-		CASE(crashed_processes_come_last),
-		CASE(the_selection_follows_its_process),
-		CASE(following_keeps_it_in_view),
-		CASE(the_filter_is_that_of_where),
-		CASE(groups_come_with_their_sums),
-		CASE(a_pause_holds_the_display_alone),
-		CASE(a_process_without_figures_has_a_line),
-	};
-
-	return cmocka_run_group_tests_name("model", tests, NULL, NULL);
 }

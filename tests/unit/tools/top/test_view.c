@@ -131,7 +131,9 @@ static void compare(struct fixture *f, const char *name, int width, int height)
 	free(text);
 }
 
-static void frames_of_three_sizes(void **state)
+#define CASE(test) CM_TEST_WITH(test, setup, teardown)
+
+CASE(frames_of_three_sizes)
 {
 	struct fixture *f = *state;
 
@@ -141,7 +143,7 @@ static void frames_of_three_sizes(void **state)
 	compare(f, "200x60", 200, 60);
 }
 
-static void frames_in_ascii(void **state)
+CASE(frames_in_ascii)
 {
 	struct fixture *f = *state;
 
@@ -153,7 +155,7 @@ static void frames_in_ascii(void **state)
 }
 
 /* The last line has a process where the screen has its keys. */
-static void a_frame_that_nobody_types_at_has_no_keys(void **state)
+CASE(a_frame_that_nobody_types_at_has_no_keys)
 {
 	struct fixture *f = *state;
 
@@ -162,7 +164,7 @@ static void a_frame_that_nobody_types_at_has_no_keys(void **state)
 	compare(f, "batch", 80, 8);
 }
 
-static void frames_of_what_lies_over_the_table(void **state)
+CASE(frames_of_what_lies_over_the_table)
 {
 	struct fixture *f = *state;
 
@@ -189,7 +191,7 @@ static void frames_of_what_lies_over_the_table(void **state)
 	compare(f, "filter", 80, 24);
 }
 
-static void frames_of_groups_and_many_cards(void **state)
+CASE(frames_of_groups_and_many_cards)
 {
 	struct fixture *f = *state;
 	int i;
@@ -207,7 +209,7 @@ static void frames_of_groups_and_many_cards(void **state)
 	compare(f, "cards", 80, 24);
 }
 
-static void frames_of_a_recording(void **state)
+CASE(frames_of_a_recording)
 {
 	struct fixture *f = *state;
 
@@ -224,7 +226,7 @@ static void frames_of_a_recording(void **state)
 	compare(f, "recording-detail", 100, 40);
 }
 
-static void frames_of_an_idle_machine(void **state)
+CASE(frames_of_an_idle_machine)
 {
 	struct fixture *f = *state;
 
@@ -233,7 +235,7 @@ static void frames_of_an_idle_machine(void **state)
 	compare(f, "small", 39, 6);
 }
 
-static void hostile_texts_are_harmless(void **state)
+CASE(hostile_texts_are_harmless)
 {
 	struct fixture *f = *state;
 	const char *text = "\033[2J\n\xff wide \xe6\xa8\xa1 combining e\xcc\x81";
@@ -253,7 +255,7 @@ static void hostile_texts_are_harmless(void **state)
 	cm_canvas_fini(&canvas);
 }
 
-static void half_a_wide_character_is_none(void **state)
+CASE(half_a_wide_character_is_none)
 {
 	struct fixture *f = *state;
 	const struct cm_pen pen = {0};
@@ -270,25 +272,11 @@ static void half_a_wide_character_is_none(void **state)
 	cm_canvas_set(&f->canvas, 7, 70, pen, L'z'); /* beyond the canvas: nothing */
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		CASE(frames_of_three_sizes),
-		CASE(frames_in_ascii),
-		CASE(a_frame_that_nobody_types_at_has_no_keys),
-		CASE(frames_of_what_lies_over_the_table),
-		CASE(frames_of_groups_and_many_cards),
-		CASE(frames_of_a_recording),
-		CASE(frames_of_an_idle_machine),
-		CASE(hostile_texts_are_harmless),
-		CASE(half_a_wide_character_is_none),
-	};
-
 	(void)setenv("TZ", "UTC", 1);
 	tzset();
 	if (!setlocale(LC_CTYPE, "C.UTF-8"))
 		return 1;
-	return cmocka_run_group_tests_name("view", tests, NULL, NULL);
+	return cm_run_tests(NULL, NULL);
 }

@@ -7,7 +7,7 @@
 
 #include "tests/unit/cmocka_all.h"
 
-static void changes_come_back(void **state)
+CM_TEST(changes_come_back)
 {
 	static const int64_t cases[] = {
 		0,         1,        -1,   15,        16,   -16,       512,       -512,
@@ -18,7 +18,6 @@ static void changes_come_back(void **state)
 	struct cm_bytes bytes = {0};
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		cm_bytes_put_change(&bytes, cases[i], &put);
 	reader = (struct cm_bytes_reader){bytes.data, bytes.count, false};
@@ -29,12 +28,11 @@ static void changes_come_back(void **state)
 	free(bytes.data);
 }
 
-static void usual_changes_are_short(void **state)
+CM_TEST(usual_changes_are_short)
 {
 	struct cm_bytes_recent recent = {0};
 	struct cm_bytes bytes = {0};
 
-	(void)state;
 	cm_bytes_put_change(&bytes, 512 * 1000, &recent);
 	assert_int_equal(bytes.count, 2);
 	cm_bytes_put_change(&bytes, -512 * 1000, &recent); /* another figure lost it */
@@ -44,7 +42,7 @@ static void usual_changes_are_short(void **state)
 	free(bytes.data);
 }
 
-static void numbers_have_limits(void **state)
+CM_TEST(numbers_have_limits)
 {
 	static const uint8_t endless[] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
 					  0xff, 0xff, 0xff, 0xff, 0xff, 0x01};
@@ -52,7 +50,6 @@ static void numbers_have_limits(void **state)
 	struct cm_bytes_recent recent = {0};
 	static const uint8_t ten = 10, bad_kind = 3;
 
-	(void)state;
 	assert_int_equal(cm_bytes_get_number(&reader, UINT64_MAX), 0);
 	assert_true(reader.bad);
 	reader = (struct cm_bytes_reader){&ten, 1, false};
@@ -70,13 +67,12 @@ static void numbers_have_limits(void **state)
 	assert_true(reader.bad);
 }
 
-static void texts_are_clean_and_fit(void **state)
+CM_TEST(texts_are_clean_and_fit)
 {
 	struct cm_bytes bytes = {0};
 	struct cm_bytes_reader reader;
 	char text[8];
 
-	(void)state;
 	cm_bytes_put_text(&bytes, "a\033[2Jb and more");
 	cm_bytes_put_text(&bytes, "");
 	reader = (struct cm_bytes_reader){bytes.data, bytes.count, false};
@@ -90,16 +86,4 @@ static void texts_are_clean_and_fit(void **state)
 	assert_true(reader.bad);
 	assert_string_equal(text, "");
 	free(bytes.data);
-}
-
-int main(void)
-{
-	const struct CMUnitTest cases[] = {
-		cmocka_unit_test(changes_come_back),
-		cmocka_unit_test(usual_changes_are_short),
-		cmocka_unit_test(numbers_have_limits),
-		cmocka_unit_test(texts_are_clean_and_fit),
-	};
-
-	return cmocka_run_group_tests_name("tools/watch/bytes", cases, NULL, NULL);
 }

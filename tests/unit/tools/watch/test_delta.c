@@ -48,7 +48,7 @@ static size_t record_states(struct fixture *f, uint32_t states)
 	return (size_t)st.st_size;
 }
 
-static void states_that_come_back_are_short(void **state)
+CM_TEST_WITH(states_that_come_back_are_short, setup, teardown)
 {
 	struct fixture *f = *state;
 	size_t few, many;
@@ -80,7 +80,7 @@ static void let_work(struct fixture *f, size_t i)
 								    random_below(f, 500000);
 }
 
-static void a_day_of_100_processes_takes_less_than_50_MB(void **state)
+CM_TEST_WITH(a_day_of_100_processes_takes_less_than_50_MB, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct cm_recorder *recorder = open_recorder(f);
@@ -103,15 +103,4 @@ static void a_day_of_100_processes_takes_less_than_50_MB(void **state)
 	print_message("# %zu bytes a day\n", (size_t)st.st_size * 86400 / seconds);
 	if (CM_PACKING_OWN != CM_PACKING_NONE)
 		assert_true((size_t)st.st_size * 86400 / seconds < 50 * 1000 * 1000);
-}
-
-int main(void)
-{
-	const struct CMUnitTest cases[] = {
-		cmocka_unit_test_setup_teardown(states_that_come_back_are_short, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_day_of_100_processes_takes_less_than_50_MB, setup,
-						teardown),
-	};
-
-	return cmocka_run_group_tests_name("tools/watch/delta", cases, NULL, NULL);
 }

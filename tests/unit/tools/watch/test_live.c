@@ -63,7 +63,7 @@ static struct cm_watch_sample take(struct fixture *f)
 	return sample;
 }
 
-static void a_sample_has_the_figures_of_its_time(void **state)
+CM_TEST_WITH(a_sample_has_the_figures_of_its_time, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct cm_watch_sample sample = take(f);
@@ -83,7 +83,7 @@ static void a_sample_has_the_figures_of_its_time(void **state)
 	assert_non_null(sample.process[0].survey);
 }
 
-static void a_change_under_way_is_told(void **state)
+CM_TEST_WITH(a_change_under_way_is_told, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct cm_watch_sample sample;
@@ -96,7 +96,7 @@ static void a_change_under_way_is_told(void **state)
 	assert_false(sample.process[0].device[0].torn);
 }
 
-static void a_process_that_ends_is_told(void **state)
+CM_TEST_WITH(a_process_that_ends_is_told, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct cm_watch_sample sample = take(f);
@@ -107,7 +107,7 @@ static void a_process_that_ends_is_told(void **state)
 	assert_int_equal(sample.process[0].process->life, CM_LIFE_EXITED);
 }
 
-static void a_new_region_is_found(void **state)
+CM_TEST_WITH(a_new_region_is_found, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct cm_watch_sample sample = take(f);
@@ -121,7 +121,7 @@ static void a_new_region_is_found(void **state)
 	assert_int_equal(sample.count, 2);
 }
 
-static void only_those_that_are_named_are_watched(void **state)
+CM_TEST_WITH(only_those_that_are_named_are_watched, setup, teardown)
 {
 	struct fixture *f = *state;
 	char pid[16];
@@ -133,19 +133,4 @@ static void only_those_that_are_named_are_watched(void **state)
 	f->source = NULL;
 	f->options.pid = "no such command";
 	assert_int_equal(cm_watch_live_open(&f->options, &f->source), CM_EXIT_NO);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_sample_has_the_figures_of_its_time, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_change_under_way_is_told, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_process_that_ends_is_told, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_new_region_is_found, setup, teardown),
-		cmocka_unit_test_setup_teardown(only_those_that_are_named_are_watched, setup,
-						teardown),
-	};
-
-	return cmocka_run_group_tests_name("live", tests, NULL, NULL);
 }

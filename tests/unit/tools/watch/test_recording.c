@@ -10,7 +10,7 @@
 
 #include "tests/unit/tools/watch/recording_stage.h"
 
-static void what_was_recorded_is_played(void **state)
+CM_TEST_WITH(what_was_recorded_is_played, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct cm_recorder *recorder = open_recorder(f);
@@ -40,7 +40,7 @@ static void what_was_recorded_is_played(void **state)
 	cm_recorder_close(recorder);
 }
 
-static void what_cannot_be_read_has_its_reason(void **state)
+CM_TEST_WITH(what_cannot_be_read_has_its_reason, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct cm_watch_source *source;
@@ -59,7 +59,7 @@ static void what_cannot_be_read_has_its_reason(void **state)
 	cm_watch_close(source);
 }
 
-static void free_memory_is_that_of_the_card(void **state)
+CM_TEST_WITH(free_memory_is_that_of_the_card, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct cm_watch_source *source;
@@ -80,7 +80,7 @@ static void free_memory_is_that_of_the_card(void **state)
 	cm_watch_close(source);
 }
 
-static void a_second_recorder_goes_on_where_the_first_ended(void **state)
+CM_TEST_WITH(a_second_recorder_goes_on_where_the_first_ended, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct cm_recorder *recorder, *other;
@@ -100,7 +100,7 @@ static void a_second_recorder_goes_on_where_the_first_ended(void **state)
 	cm_recorder_close(recorder);
 }
 
-static void other_files_are_not_written_to(void **state)
+CM_TEST_WITH(other_files_are_not_written_to, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct cm_recorder *recorder;
@@ -148,7 +148,7 @@ static void write_file(const char *path, const void *bytes, size_t count)
 	(void)close(fd);
 }
 
-static void a_killed_recorder_loses_at_most_the_last_sample(void **state)
+CM_TEST_WITH(a_killed_recorder_loses_at_most_the_last_sample, setup, teardown)
 {
 	struct fixture *f = *state;
 	size_t ends[4], length, n = 0;
@@ -197,7 +197,7 @@ static int play(struct fixture *f)
 	return n;
 }
 
-static void a_full_disk_takes_no_earlier_sample(void **state)
+CM_TEST_WITH(a_full_disk_takes_no_earlier_sample, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct cm_recorder *recorder;
@@ -224,7 +224,7 @@ static void a_full_disk_takes_no_earlier_sample(void **state)
 	assert_int_equal(count_samples(f), 4);
 }
 
-static void damage_is_found(void **state)
+CM_TEST_WITH(damage_is_found, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct file file;
@@ -248,7 +248,7 @@ static void damage_is_found(void **state)
 }
 
 /* Bytes that no recorder wrote, behind headers whose checks are right. */
-static void hostile_bytes_do_no_harm(void **state)
+CM_TEST_WITH(hostile_bytes_do_no_harm, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct file file;
@@ -284,7 +284,7 @@ static void hostile_bytes_do_no_harm(void **state)
 	free(file.bytes);
 }
 
-static void files_are_refused_with_a_reason(void **state)
+CM_TEST_WITH(files_are_refused_with_a_reason, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct cm_recording_header *header;
@@ -319,26 +319,4 @@ static void files_are_refused_with_a_reason(void **state)
 	assert_non_null(strstr(said(f), "not a recording"));
 	assert_false(cm_recording_is(f->path));
 	free(file.bytes);
-}
-
-int main(void)
-{
-	const struct CMUnitTest cases[] = {
-		cmocka_unit_test_setup_teardown(what_was_recorded_is_played, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_cannot_be_read_has_its_reason, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(free_memory_is_that_of_the_card, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_second_recorder_goes_on_where_the_first_ended,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(other_files_are_not_written_to, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_killed_recorder_loses_at_most_the_last_sample,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(a_full_disk_takes_no_earlier_sample, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(damage_is_found, setup, teardown),
-		cmocka_unit_test_setup_teardown(hostile_bytes_do_no_harm, setup, teardown),
-		cmocka_unit_test_setup_teardown(files_are_refused_with_a_reason, setup, teardown),
-	};
-
-	return cmocka_run_group_tests_name("tools/watch/recording", cases, NULL, NULL);
 }

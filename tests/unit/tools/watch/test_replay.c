@@ -5,7 +5,7 @@
 #include "stats/tick.h"
 #include "tests/unit/tools/watch/recording_stage.h"
 
-static void any_time_can_be_gone_to(void **state)
+CM_TEST_WITH(any_time_can_be_gone_to, setup, teardown)
 {
 	struct fixture *f = *state;
 	const uint64_t second = UINT64_C(1000000000);
@@ -44,7 +44,7 @@ static void any_time_can_be_gone_to(void **state)
 	assert_int_equal(cm_watch_replay_open(&f->options, false, &source), CM_EXIT_USAGE);
 }
 
-static void samples_are_due_when_they_were_taken(void **state)
+CM_TEST_WITH(samples_are_due_when_they_were_taken, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct cm_watch_source *source;
@@ -66,7 +66,7 @@ static void samples_are_due_when_they_were_taken(void **state)
 	cm_watch_close(source);
 }
 
-static void a_sample_of_a_far_future_is_due_some_day(void **state)
+CM_TEST_WITH(a_sample_of_a_far_future_is_due_some_day, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct cm_recorder *recorder;
@@ -88,7 +88,7 @@ static void a_sample_of_a_far_future_is_due_some_day(void **state)
 	cm_watch_close(source);
 }
 
-static void processes_and_devices_are_selected(void **state)
+CM_TEST_WITH(processes_and_devices_are_selected, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct cm_watch_source *source;
@@ -111,19 +111,4 @@ static void processes_and_devices_are_selected(void **state)
 	assert_int_equal(sample.count, 1);
 	assert_int_equal(sample.process[0].devices, 0);
 	cm_watch_close(source);
-}
-
-int main(void)
-{
-	const struct CMUnitTest cases[] = {
-		cmocka_unit_test_setup_teardown(any_time_can_be_gone_to, setup, teardown),
-		cmocka_unit_test_setup_teardown(samples_are_due_when_they_were_taken, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_sample_of_a_far_future_is_due_some_day, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(processes_and_devices_are_selected, setup,
-						teardown),
-	};
-
-	return cmocka_run_group_tests_name("tools/watch/replay", cases, NULL, NULL);
 }
