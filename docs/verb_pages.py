@@ -23,8 +23,8 @@ def sections(text, mark):
 
 
 def entries(text):
-    """Paragraphs that begin at the left, each with the indented lines behind it."""
-    return [entry.rstrip() + '\n' for entry in re.findall(r'^\*.*\n(?:(?:\t.*)?\n)*', text, re.MULTILINE)]
+    """Paragraphs that begin at the left, each with the indented lines and tables behind it."""
+    return [entry.rstrip() + '\n' for entry in re.findall(r'^\*.*\n(?:(?:[\t|:].*)?\n)*', text, re.MULTILINE)]
 
 
 def verb_table(source, definitions):
@@ -50,10 +50,10 @@ def meant(line, verbs):
 
 
 def option_entries(part, verb, verbs):
-    """The paragraphs of the options that a command takes: of several those among its own, then those
-    that are about no other command, then any."""
+    """The paragraphs of the options that a command takes, its own first: of several those among its
+    own, then those that are about no other command, then any."""
     options = verbs[verb][1]
-    found = {}
+    found, place = {}, 0
     for title, text in sections(part, '##'):
         for entry in entries(text):
             named = [name for name in re.findall(r'\*--([a-z-]+)\*', entry.splitlines()[0]) if name in options]
@@ -61,9 +61,16 @@ def option_entries(part, verb, verbs):
             own = [line for line in lines[1:] if verb in (meant(line, verbs) or [verb])]
             foreign = title in verbs and title != verb and not any(verb in meant(line, verbs) for line in lines)
             if named and ''.join(own).strip():
-                found.setdefault(tuple(named), []).append((2 * foreign - (title == verb), lines[0] + ''.join(own)))
-    for several in found.values():
-        yield min(several, key=lambda each: each[0])[1]
+                found.setdefault(tuple(named), []).append((2 * foreign - (title == verb), place, lines[0] + ''.join(own)))
+                place += 1
+    chosen = [min(several, key=lambda each: each[0]) for several in found.values()]
+    return [text for *_, text in sorted(chosen, key=lambda each: (each[0] >= 0, each[1]))]
+
+
+def introduction(part, verb):
+    """What the section of a command's own options says before the first of them."""
+    text = dict(sections(part, '##')).get(verb, '')
+    return re.split(r'^\*', text, maxsplit=1, flags=re.MULTILINE)[0].strip('\n')
 
 
 def own_section(text, verb):
@@ -81,7 +88,8 @@ def verb_page(page, verb, verbs):
     general = dict(sections(parts['OPTIONS'], '##'))['General']
     return (f'cudamemstat-{verb}(1)\n\n# NAME\n\ncudamemstat-{verb} - {verbs[verb][0][0].lower()}{verbs[verb][0][1:]}\n\n'
             '# SYNOPSIS\n\n' + '\n'.join(line.removesuffix('++') for line in synopsis)
-            + '\n\n# DESCRIPTION\n\n' + '\n'.join(described) + '\n# OPTIONS\n\n'
+            + '\n\n# DESCRIPTION\n\n' + '\n'.join([*described, introduction(parts['OPTIONS'], verb)]).strip('\n')
+            + '\n\n# OPTIONS\n\n'
             + '\n'.join(option_entries(parts['OPTIONS'], verb, verbs)) + general.rstrip() + '\n\n' + own
             + '# EXIT STATUS\n' + parts['EXIT STATUS'].rstrip()
             + '\n\n# SEE ALSO\n\n*cudamemstat*(1), which lists the commands, *libcudamem*(7)\n')

@@ -168,6 +168,8 @@ def listed_columns(text):
 def check_verb_pages(tool, manual, verbs):
     """Each command has a page of its own, with all its options and columns, and no other's."""
     root = pathlib.Path(manual).resolve().parents[1]
+    text = pathlib.Path(manual).read_text(encoding='utf-8')
+    options_text = text[text.index('\n# OPTIONS\n'):text.index('\n# COLUMNS\n')]
     for verb in verbs:
         page = subprocess.run([sys.executable, root / 'docs/verb_pages.py', manual, root / 'tools/cudamemstat.c',
                                root / 'tools/cli/options.def', verb], stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -181,6 +183,9 @@ def check_verb_pages(tool, manual, verbs):
             columns = page[page.index('\n# COLUMNS\n'):page.index('\n# EXIT STATUS\n')]
             told = re.findall(r'^\|[\[ ] +\*(\S+)\*', columns, re.MULTILINE)
             assert told == listed_columns(listed), (verb, told)
+        for section in re.findall(rf'^## {verb}\n(.*?)(?=^#)', options_text, re.MULTILINE | re.DOTALL):
+            lost = [line for line in re.findall(r'^[A-Z|:].*', section, re.MULTILINE) if line not in page]
+            assert not lost, f'not on the page of {verb}: {lost}'
         assert page.count('\n# DESCRIPTION\n\n\n') == 0, f'the page of {verb} says nothing'
         assert f"'{verb}'" in (root / 'docs/meson.build').read_text(encoding='utf-8'), f'no page of {verb} is made'
 
