@@ -63,7 +63,9 @@ def option_entries(part, verb, verbs):
             if named and ''.join(own).strip():
                 found.setdefault(tuple(named), []).append((2 * foreign - (title == verb), place, lines[0] + ''.join(own)))
                 place += 1
-    chosen = [min(several, key=lambda each: each[0]) for several in found.values()]
+    best = {named: min(several, key=lambda each: each[0]) for named, several in found.items()}
+    told = {name for named, (foreign, *_) in best.items() if foreign < 2 for name in named}
+    chosen = [each for named, each in best.items() if each[0] < 2 or not told.issuperset(named)]
     return [text for *_, text in sorted(chosen, key=lambda each: (each[0] >= 0, each[1]))]
 
 

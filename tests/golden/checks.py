@@ -176,6 +176,8 @@ def check_verb_pages(tool, manual, verbs):
         help_text = subprocess.run([tool, verb, '--help'], stdout=subprocess.PIPE, text=True, check=True).stdout
         wanted = set(re.findall(r'^  (?:-\w, |    )--([a-z-]+)', help_text, re.MULTILINE))
         options = page[page.index('\n# OPTIONS\n'):page.index('\n# EXIT STATUS\n')]
+        heads = re.findall(r'\*--([a-z-]+)\*', ' '.join(re.findall(r'^\*.*', options, re.MULTILINE)))
+        assert len(heads) == len(set(heads)), f'twice on the page of {verb}: {sorted(heads)}'
         told = set(re.findall(r'\*--([a-z-]+)\*', options))
         assert wanted <= told, f'not on the page of {verb}: {wanted - told}'
         if verb in COLUMN_VERBS:
