@@ -92,7 +92,7 @@ static int build(struct cm_reader *reader, const char *hide, struct cm_causes *c
 
 int cm_causes_read(struct cm_reader *reader, const char *hide, struct cm_causes *ret_causes)
 {
-	struct cm_causes causes = {.image = calloc(1, sizeof(*causes.image))};
+	struct cm_causes causes = {.image = cm_image_create()};
 	int err = 0;
 	size_t i;
 

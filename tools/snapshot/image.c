@@ -488,17 +488,24 @@ static void mark(struct copy *copy)
 	(void)snprintf(saved->tool, sizeof(saved->tool), "%s", CM_VERSION);
 }
 
+struct cm_image *cm_image_create(void)
+{
+	/* The header is aligned to a page, which calloc() does not guarantee. */
+	struct cm_image *image = aligned_alloc(_Alignof(struct cm_image), sizeof(*image));
+
+	if (image)
+		memset(image, 0, sizeof(*image));
+	return image;
+}
+
 int cm_image_take(struct cm_reader *reader, uint64_t timeout_ns, struct cm_image **ret_image,
 		  char *why)
 {
-	struct copy copy = {.reader = reader};
+	struct copy copy = {.reader = reader, .image = cm_image_create()};
 	int err = -ENOMEM;
 
-	/* The header is aligned to a page, which calloc() does not guarantee. */
-	copy.image = aligned_alloc(_Alignof(struct cm_image), sizeof(*copy.image));
 	if (!copy.image)
 		goto err_image;
-	memset(copy.image, 0, sizeof(*copy.image));
 	copy.image->saved.life = (uint32_t)cm_reader_life(reader);
 	err = take_core(&copy, timeout_ns);
 	if (!err)

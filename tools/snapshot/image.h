@@ -29,6 +29,9 @@ struct cm_image {
 /* The row size of a table in this build. */
 size_t cm_image_row_bytes(enum cm_table table);
 
+/* An image without rows. The caller frees it with cm_image_free(). NULL: not enough memory. */
+struct cm_image *cm_image_create(void);
+
 /*
  * Copies the region. Waits at most `timeout_ns` for the process to hold still. -ENOMEM, -EIO,
  * -EBADMSG, with the reason in `why` (CM_READER_WHY_BYTES).
