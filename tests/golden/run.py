@@ -44,6 +44,7 @@ CASES = [
     ('ls-cards', 'ls --dir {live}'),
     ('ls-columns', 'ls --dir {good} -o pid,GPU,LARGEST,frag%,HIT%,UUID'),
     ('ls-more-columns', 'ls --dir {good} -o +HOST,MODEL -n -b'),
+    ('ls-twice', 'ls --dir {good} -o GPU,PID,gpu --csv'),
     ('ls-old-names', 'ls --dir {good} -o PID,HELD,other,WAITING --sort held --where "OTHER > 100M"'),
     ('ls-old-keys', 'ls --dir {good} -o PID,FRAGMENTED,UNCACHED,PENDING --ndjson'),
     ('ls-column-help', 'ls --dir {all} -o help'),

@@ -31,6 +31,21 @@ static void pick_usual(struct cm_emit *emit)
 	emit->usual_count = emit->picked_count;
 }
 
+/* A column that is named stays when the table is fitted to the screen, and is there once. */
+static void unpick(struct cm_emit *emit, size_t column)
+{
+	size_t i;
+
+	for (i = 0; i < emit->picked_count && emit->picked[i] != column; i++)
+		;
+	if (i == emit->picked_count)
+		return;
+	emit->usual_count -= i < emit->usual_count;
+	emit->picked_count--;
+	memmove(&emit->picked[i], &emit->picked[i + 1],
+		(emit->picked_count - i) * sizeof(emit->picked[0]));
+}
+
 /* -o NAME,NAME or +NAME,NAME. */
 static int pick_columns(struct cm_emit *emit, const char *list)
 {
@@ -49,6 +64,7 @@ static int pick_columns(struct cm_emit *emit, const char *list)
 		err = cm_column_set_find(emit->column_set, name, &column);
 		if (err)
 			return err;
+		unpick(emit, column);
 		if (emit->picked_count == CM_COLUMNS_MAX)
 			return cm_fail(CM_EXIT_USAGE, "more than %d columns", CM_COLUMNS_MAX);
 		emit->picked[emit->picked_count++] = column;
