@@ -77,6 +77,8 @@ def a_suppressed_stack_is_not_told(kit_):
     rules.write_text('reme*ber\n', encoding='utf-8')
     status, _, err = run(kit_, '--leaks', '--suppressions', rules, program=(PROGRAM, 'leak', 60))
     assert status == 125 and 'line 1: want leak:PATTERN' in err, err
+    status, _, err = run(kit_, '--leaks', '--suppressions', kit_.folder, program=('true',))
+    assert status == 125 and 'Is a directory' in err, err
 
 
 def a_snapshot_is_saved_when_memory_is_out(kit_):

@@ -64,6 +64,8 @@ static int read_file(struct cm_suppressions *to, const char *path)
 			exit = CM_EXIT_RUN;
 		}
 	}
+	if (!exit && ferror(file))
+		exit = cm_fail(CM_EXIT_RUN, "--suppressions %s: %s", path, strerror(errno));
 	free(line);
 	(void)fclose(file);
 	return exit;
