@@ -208,6 +208,7 @@ def what_is_left_out_is_said(kit_):
     assert 'GPU 0;(4 other stacks)' in top and set(top) - set(whole) == {'GPU 0;(4 other stacks)'}, top
     assert 'summed up as one: 4 stacks' in said('export', '--to', 'csv', '--top', '3')[0]
     for words in (('--since', 'noon'), ('--since', '-x'), ('--min-size', 'big'), ('--min-size', '0'),
+                  ('--min-size', '0.5'), ('--min-size', '1000000000T'),
                   ('--last', '0'), ('-d', 'first')):
         assert kit_.run('report', *words, '--region', busy).returncode == 2, words
 

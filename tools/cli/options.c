@@ -241,16 +241,18 @@ static int take_size(const struct taking *taking)
 	char digits[32] = "";
 	const char *unit = length ? strchr(units, taking->value[length - 1]) : NULL;
 	const size_t count = length - (unit != NULL);
+	double bytes = 0;
 	uint64_t nano;
 
-	if (!length || count >= sizeof(digits))
+	if (count < sizeof(digits)) {
+		memcpy(digits, taking->value, count);
+		if (!cm_decimal_parse(digits, 0, &nano))
+			bytes = (double)nano / 1e9 *
+				(double)(UINT64_C(1) << (unit ? 10 * (unit - units + 1) : 0));
+	}
+	if (bytes < 1 || bytes >= (double)INT64_MAX)
 		return fail_value(taking, "a size such as 512, 64K or 1.5G");
-	memcpy(digits, taking->value, count);
-	if (cm_decimal_parse(digits, 0, &nano) || !nano)
-		return fail_value(taking, "a size such as 512, 64K or 1.5G");
-	*(uint64_t *)taking->field = (uint64_t)((double)nano / 1e9 *
-						(double)(UINT64_C(1)
-							 << (unit ? 10 * (unit - units + 1) : 0)));
+	*(uint64_t *)taking->field = (uint64_t)bytes;
 	return 0;
 }
 
