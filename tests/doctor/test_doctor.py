@@ -156,6 +156,10 @@ def hidden_processes_are_found():
     os.close(reader)
 
 
+def a_missing_proc_is_found():
+    finds({'others': 'warn'}, '--library', LIBRARY, change='umount -l /proc')
+
+
 def a_limit_that_no_region_fits_in_is_found():
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 20, 64 << 20))
@@ -373,7 +377,7 @@ if __name__ == '__main__':
     try:
         sys.exit(run_cases([
             nothing_is_found_on_a_machine_in_order, a_small_or_missing_folder_is_found,
-            hidden_processes_are_found, a_limit_that_no_region_fits_in_is_found,
+            hidden_processes_are_found, a_missing_proc_is_found, a_limit_that_no_region_fits_in_is_found,
             programs_that_take_no_library_are_found, a_script_is_judged_by_its_interpreter,
             commands_that_drop_the_library_are_found, what_the_loader_refuses_is_found,
             a_library_for_a_later_glibc_is_found, a_library_that_is_missing_or_open_to_all_is_found,

@@ -23,6 +23,7 @@
 #include "tools/doctor/checks.h"
 #include "tools/doctor/elf_needs.h"
 #include "tools/output/size.h"
+#include "tools/processes/collect.h"
 #include "tools/run/library.h"
 
 /* The size of a small program's region, and the free space below which few programs fit: the usual
@@ -275,7 +276,10 @@ void cm_check_OTHERS(const struct cm_patient *patient, struct cm_finding *findin
 	struct stat st;
 
 	(void)patient;
-	if (stat("/proc/1", &st) && errno == ENOENT) {
+	if (!cm_processes_can_be_seen()) {
+		cm_see(finding, CM_VERDICT_WARN, "/proc is not mounted: no process can be found");
+		cm_remedy(finding, "mount -t proc proc /proc");
+	} else if (stat("/proc/1", &st) && errno == ENOENT) {
 		cm_see(finding, CM_VERDICT_NOTE,
 		       "processes of other users are hidden (/proc is mounted with hidepid): only "
 		       "your own are found");
@@ -443,9 +447,9 @@ void cm_check_CRASHED(const struct cm_patient *patient, struct cm_finding *findi
 		cm_see(finding, CM_VERDICT_OK, "no region of a crash is older than a day");
 		return;
 	}
-	cm_see(finding, CM_VERDICT_NOTE,
-	       "%u regions in %s are of processes that crashed more than a day ago; they take %s",
-	       crashed.count, config.region_dir, cm_size_format(crashed.bytes).text);
+	cm_see(finding, CM_VERDICT_NOTE, "crashes more than a day ago left %s in %s; they take %s",
+	       cm_count_of(crashed.count, "region").text, config.region_dir,
+	       cm_size_format(crashed.bytes).text);
 	cm_remedy(finding, "%s ls -o +REGION --where 'STATE == crashed' names the files",
 		  CM_PROGRAM);
 }
