@@ -63,7 +63,7 @@ struct writer {
 
 static uint64_t uuid_of(const struct cm_snap_device *device, enum track track)
 {
-	const uint64_t number = (uint64_t)(device->ordinal + 2) +
+	const uint64_t number = (uint64_t)device->ordinal + 2 +
 				(device->outside ? UINT64_C(1) << 32 : 0);
 
 	return PROCESS_UUID + number * TRACK_UUIDS + (uint64_t)track;

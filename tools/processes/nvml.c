@@ -80,7 +80,7 @@ static unsigned ask_device(nvml_device device, struct nvml_process *found)
 		return nvml.processes(device, &count, found) == SUCCESS ? count : 0;
 	if (nvml.processes_1(device, &count, old) != SUCCESS)
 		return 0;
-	for (i = 0; i < count; i++)
+	for (i = 0; i < count && i < PROCESSES_MAX; i++)
 		found[i] = (struct nvml_process){.pid = old[i].pid, .used = old[i].used};
 	return count;
 }
