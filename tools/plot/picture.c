@@ -150,12 +150,17 @@ static double distance(double x, double y, double x0, double y0, double x1, doub
 static void stroke(struct cm_picture *picture, double x0, double y0, double x1, double y1,
 		   double width, uint32_t color)
 {
-	const double half = width / 2, left = (x0 < x1 ? x0 : x1) - half - 1;
-	const double top = (y0 < y1 ? y0 : y1) - half - 1;
+	const double half = width / 2;
+	const double left = fmax(fmin(x0, x1) - half - 1, 0);
+	const double top = fmax(fmin(y0, y1) - half - 1, 0);
+	const double right = fmin(fmax(x0, x1) + half + 1, picture->width);
+	const double bottom = fmin(fmax(y0, y1) + half + 1, picture->height);
 	long x, y;
 
-	for (y = (long)top; (double)y < (y0 > y1 ? y0 : y1) + half + 1; y++)
-		for (x = (long)left; (double)x < (x0 > x1 ? x0 : x1) + half + 1; x++)
+	if (left >= right || top >= bottom)
+		return;
+	for (y = (long)top; (double)y < bottom; y++)
+		for (x = (long)left; (double)x < right; x++)
 			blend(picture, x, y,
 			      half + 0.5 -
 				      distance((double)x + 0.5, (double)y + 0.5, x0, y0, x1, y1),

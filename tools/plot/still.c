@@ -178,17 +178,19 @@ static void draw_ooms(struct still *still)
 {
 	const struct cm_history *history = still->history;
 	const struct cm_image *image = history->snapshot->image;
-	const uint64_t start = still->curve->start_ns;
+	const uint64_t start = still->curve->start_ns, span = still->curve->span_ns;
 	size_t i, shown = 0;
+	uint64_t time;
 	char text[64];
 	double x;
 
 	for (i = 0; i < history->events && shown < OOMS_MOST; i++) {
-		if (history->event[i].action != CM_ACTION_OOM)
+		time = cm_image_time(image, history->event[i].tick);
+		/* The time of a damaged event may be outside the picture. */
+		if (history->event[i].action != CM_ACTION_OOM || time < start ||
+		    time - start > span)
 			continue;
-		x = LEFT + still->w *
-				   (double)(cm_image_time(image, history->event[i].tick) - start) /
-				   (double)(still->curve->span_ns ? still->curve->span_ns : 1);
+		x = LEFT + still->w * (double)(time - start) / (double)(span ? span : 1);
 		cm_picture_line(&still->picture, x, TOP, x, TOP + still->h, 1.5, ALARM);
 		(void)snprintf(text, sizeof(text), "out of memory: %s",
 			       cm_size_format((int64_t)history->event[i].size).text);
