@@ -156,6 +156,14 @@ def a_difference_is_told_by_stack(kit_):
     assert sum(row['bytes'] for row in first['changes']) == held[1] - held[0]
 
 
+def events_outside_the_cache_are_left_out_as_others_are(kit_):
+    region = kit_.make('outside')
+    run = kit_.run('report', '--json', '--last', '1', '--region', region)
+    assert [found['events'] for found in json.loads(run.stdout)['devices']] == [1, 1], run
+    whole = sum(found['events'] for found in json.loads(kit_.ok('report', '--json', '--region', region))['devices'])
+    assert f'left out: {whole - 2} older events' in run.stderr.decode(), run
+
+
 def memory_that_lost_its_event_is_no_difference(kit_):
     """Outside the cache there are no blocks, so an event that was overwritten leaves the counters alone."""
     lost, whole = kit_.make('outside'), kit_.make('whole')
@@ -221,5 +229,6 @@ if __name__ == '__main__':
         a_report_has_80_columns, what_was_not_recorded_is_said,
         temporaries_are_named, requests_that_failed_are_named,
         a_region_says_what_its_snapshot_says, a_snapshot_equals_itself, a_difference_is_told_by_stack,
+        events_outside_the_cache_are_left_out_as_others_are,
         memory_that_lost_its_event_is_no_difference,
         as_many_changes_are_printed_as_asked_for, what_is_left_out_is_said]))
