@@ -14,13 +14,13 @@
 
 #include "stats/start_time.h"
 #include "stats/text.h"
+#include "stats/tick.h"
 #include "stats/units.h"
 #include "tools/cli/exits.h"
 #include "tools/output/reserve.h"
 #include "tools/output/text.h"
+#include "tools/processes/identity.h"
 #include "tools/snapshot/saved.h"
-
-#define NS_PER_S UINT64_C(1000000000)
 
 static const char *const life_names[CM_LIFE_COUNT] = {
 	[CM_LIFE_RUNNING] = "running", [CM_LIFE_STOPPED] = "stopped", [CM_LIFE_EXITED] = "exited",
@@ -51,15 +51,9 @@ static void name_user(struct cm_process *process)
 /* Reads the command line from /proc, with blanks between the arguments. */
 static void read_command(pid_t pid, char *to, size_t bytes)
 {
-	char path[32], text[512];
-	FILE *file;
-	size_t n, i;
+	char text[512];
+	size_t n = cm_proc_read(pid, "cmdline", text, sizeof(text)), i;
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
-	file = fopen(path, "re");
-	n = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
-	if (file)
-		(void)fclose(file);
 	while (n && !text[n - 1])
 		n--;
 	for (i = 0; i < n; i++)
@@ -78,11 +72,11 @@ static uint64_t read_age(uint64_t start_ticks)
 	uint64_t now_ns, start_ns;
 
 	(void)clock_gettime(CLOCK_BOOTTIME, &now);
-	now_ns = (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+	now_ns = (uint64_t)now.tv_sec * CM_NS_PER_S + (uint64_t)now.tv_nsec;
 	/* A process without /proc does not know its start. */
 	if (!start_ticks || start_s > (uint64_t)now.tv_sec)
 		return 0;
-	start_ns = start_s * NS_PER_S + start_ticks % ticks_per_s * (NS_PER_S / ticks_per_s);
+	start_ns = start_s * CM_NS_PER_S + start_ticks % ticks_per_s * (CM_NS_PER_S / ticks_per_s);
 	return now_ns > start_ns ? now_ns - start_ns : 0;
 }
 
@@ -442,73 +436,6 @@ int cm_process_complain(const struct cm_process *process)
 	return cm_fail(CM_EXIT_TARGET, "%s: %s", process->path, process->why);
 }
 
-static int work_on(const struct cm_options *options, struct cm_process *process,
-		   int (*work)(const struct cm_options *options, struct cm_process *process,
-			       void *data),
-		   void *data)
-{
-	if (!process->reader)
-		return cm_process_complain(process);
-	/* With --all those are meant that can be changed. */
-	if (options->every && cm_process_is_dead(process))
-		return CM_EXIT_OK;
-	return work(options, process, data);
-}
-
-/* A word means the processes that can be changed, if there are any; a pid means that process. */
-static void drop_dead(const char *target, struct cm_processes *found)
-{
-	size_t p, living = 0;
-	uint64_t pid;
-
-	for (p = 0; p < found->count; p++)
-		living += !cm_process_is_dead(&found->item[p]);
-	if (!living || !target || !cm_number_parse(target, INT32_MAX, &pid))
-		return;
-	drop(found, living, found->count); /* the living come first */
-}
-
-static int for_each(const struct cm_options *options, bool change,
-		    int (*work)(const struct cm_options *options, struct cm_process *process,
-				void *data),
-		    void *data)
-{
-	const int count = options->region ? 1 : options->arg_count;
-	struct cm_processes found;
-	int exit = -1, i, err;
-	size_t p;
-
-	for (i = 0; i < count; i++) {
-		err = cm_collect(options, options->region ? NULL : options->args[i], &found);
-		if (err) {
-			exit = cm_exit_join(exit, err);
-			continue;
-		}
-		if (change)
-			drop_dead(options->region ? NULL : options->args[i], &found);
-		for (p = 0; p < found.count; p++)
-			exit = cm_exit_join(exit, work_on(options, &found.item[p], work, data));
-		cm_processes_free(&found);
-	}
-	return exit;
-}
-
-int cm_for_processes(const struct cm_options *options,
-		     int (*work)(const struct cm_options *options, struct cm_process *process,
-				 void *data),
-		     void *data)
-{
-	return for_each(options, false, work, data);
-}
-
-int cm_change_processes(const struct cm_options *options,
-			int (*work)(const struct cm_options *options, struct cm_process *process,
-				    void *data),
-			void *data)
-{
-	return for_each(options, true, work, data);
-}
-
 bool cm_process_is_wanted(const struct cm_options *options, const struct cm_process *process)
 {
 	const char *target = options->pid;
@@ -557,46 +484,4 @@ bool cm_process_next_device(const struct cm_options *options, const struct cm_pr
 		ret_view->index = (*index)++;
 		return true;
 	}
-}
-
-/* One that has ended has nothing left to change. */
-static bool is_meant(const struct cm_process *process, const char *pattern)
-{
-	return !cm_process_is_dead(process) && strstr(process->command, pattern);
-}
-
-static int check_pattern(const struct cm_processes *all, const char *pattern)
-{
-	size_t p, count = 0;
-
-	for (p = 0; p < all->count; p++)
-		count += is_meant(&all->item[p], pattern);
-	if (count < 2)
-		return CM_EXIT_OK;
-	cm_complain("'%s' means %zu processes; name one by its pid, or say --all", pattern, count);
-	for (p = 0; p < all->count; p++)
-		if (is_meant(&all->item[p], pattern))
-			cm_advise("%d %s", (int)all->item[p].pid, all->item[p].command);
-	return CM_EXIT_USAGE;
-}
-
-int cm_check_targets(const struct cm_options *options)
-{
-	struct cm_processes all;
-	uint64_t pid;
-	int i, exit = CM_EXIT_OK;
-
-	if (options->region || options->every)
-		return CM_EXIT_OK;
-	for (i = 0; i < options->arg_count && !exit; i++) {
-		if (!cm_number_parse(options->args[i], INT32_MAX, &pid) ||
-		    cm_is_file_name(options->args[i]))
-			continue;
-		exit = cm_collect(options, NULL, &all);
-		if (exit)
-			return exit;
-		exit = check_pattern(&all, options->args[i]);
-		cm_processes_free(&all);
-	}
-	return exit;
 }

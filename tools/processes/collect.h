@@ -58,12 +58,6 @@ void cm_processes_free(struct cm_processes *processes);
  */
 void cm_allow_files(void);
 
-/*
- * Before a command that changes processes: a pattern among the arguments must match one process, or
- * --all be given. 0, or CM_EXIT_USAGE after a complaint.
- */
-int cm_check_targets(const struct cm_options *options);
-
 /* Describes a process without a region, from /proc. */
 void cm_process_describe(pid_t pid, struct cm_process *ret_process);
 
@@ -78,20 +72,6 @@ int cm_complain_no_device(const struct cm_options *options, const struct cm_proc
 
 /* Complains that the region cannot be read. Returns the exit code. */
 int cm_process_complain(const struct cm_process *process);
-
-/*
- * Calls `work` for each process that the arguments or --region name, and joins the exit codes.
- * Complains about processes that cannot be read.
- */
-int cm_for_processes(const struct cm_options *options,
-		     int (*work)(const struct cm_options *options, struct cm_process *process,
-				 void *data),
-		     void *data);
-/* The same for what changes processes: a word means only running ones, if there are any. */
-int cm_change_processes(const struct cm_options *options,
-			int (*work)(const struct cm_options *options, struct cm_process *process,
-				    void *data),
-			void *data);
 
 /* Whether --pid means the process: its number, or a part of its command line. */
 bool cm_process_is_wanted(const struct cm_options *options, const struct cm_process *process);

@@ -114,8 +114,7 @@ void cm_identity_parse(const char *cgroup, struct cm_identity *ret_identity)
 	*ret_identity = identity;
 }
 
-/* Reads a file of a process as far as `bytes` reach. */
-static size_t read_proc(pid_t pid, const char *name, char *to, size_t bytes)
+size_t cm_proc_read(pid_t pid, const char *name, char *to, size_t bytes)
 {
 	char path[64];
 	FILE *file;
@@ -134,7 +133,7 @@ static size_t read_proc(pid_t pid, const char *name, char *to, size_t bytes)
 static void read_job(pid_t pid, struct cm_identity *identity)
 {
 	static char text[ENVIRON_BYTES];
-	const size_t n = read_proc(pid, "environ", text, sizeof(text));
+	const size_t n = cm_proc_read(pid, "environ", text, sizeof(text));
 	const char *entry = text;
 
 	for (; entry < text + n; entry += strlen(entry) + 1)
@@ -147,7 +146,7 @@ void cm_identity_read(pid_t pid, struct cm_identity *ret_identity)
 {
 	char text[CGROUP_BYTES];
 
-	(void)read_proc(pid, "cgroup", text, sizeof(text));
+	(void)cm_proc_read(pid, "cgroup", text, sizeof(text));
 	cm_identity_parse(text, ret_identity);
 	if (!*ret_identity->slurm_job_id)
 		read_job(pid, ret_identity);
@@ -160,7 +159,7 @@ bool cm_identity_is_user(pid_t pid, uid_t uid)
 	bool found = false;
 	int i;
 
-	(void)read_proc(pid, "status", text, sizeof(text));
+	(void)cm_proc_read(pid, "status", text, sizeof(text));
 	line = strstr(text, UID_LINE);
 	if (!line)
 		return true;

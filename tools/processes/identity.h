@@ -16,6 +16,10 @@ struct cm_identity {
 	char slurm_job_id[21];
 };
 
+/* Reads /proc/PID/`name` as far as `bytes` reach, and ends it with a zero byte. The number of bytes
+ * before that; 0: nothing may be read. */
+size_t cm_proc_read(pid_t pid, const char *name, char *to, size_t bytes);
+
 /* Reads the text of /proc/PID/cgroup, of version 1 or 2. Pure. */
 void cm_identity_parse(const char *cgroup, struct cm_identity *ret_identity);
 

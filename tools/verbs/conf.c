@@ -12,9 +12,9 @@
 #include "stats/text.h"
 #include "tools/cli/exits.h"
 #include "tools/output/emit.h"
-#include "tools/processes/collect.h"
 #include "tools/processes/command.h"
 #include "tools/processes/describe.h"
+#include "tools/processes/targets.h"
 #include "tools/verbs/verbs.h"
 
 enum column {

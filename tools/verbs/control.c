@@ -14,9 +14,9 @@
 #include "tools/cli/width.h"
 #include "tools/output/size.h"
 #include "tools/output/text.h"
-#include "tools/processes/collect.h"
 #include "tools/processes/command.h"
 #include "tools/processes/describe.h"
+#include "tools/processes/targets.h"
 #include "tools/verbs/verbs.h"
 
 static int send(const struct cm_options *options, struct cm_process *process,
@@ -177,9 +177,7 @@ static int reset(const struct cm_options *options, struct cm_process *process, v
 	return exit;
 }
 
-static int change_processes(const struct cm_options *options, const char *name,
-			    int (*work)(const struct cm_options *options,
-					struct cm_process *process, void *data))
+static int change_processes(const struct cm_options *options, const char *name, cm_work_fn work)
 {
 	struct cm_json json, *to;
 	int exit = cm_check_targets(options);

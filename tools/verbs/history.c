@@ -11,9 +11,9 @@
 #include "tools/cli/exits.h"
 #include "tools/cli/width.h"
 #include "tools/output/size.h"
-#include "tools/processes/collect.h"
 #include "tools/processes/command.h"
 #include "tools/processes/describe.h"
+#include "tools/processes/targets.h"
 #include "tools/verbs/verbs.h"
 
 #define NEXT "                 " /* where a sentence goes on below itself */

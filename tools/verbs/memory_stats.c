@@ -8,8 +8,8 @@
 #include "tools/cli/exits.h"
 #include "tools/cli/width.h"
 #include "tools/output/text.h"
-#include "tools/processes/collect.h"
 #include "tools/processes/describe.h"
+#include "tools/processes/targets.h"
 #include "tools/verbs/verbs.h"
 
 #define KEY_WIDTH   44

@@ -17,10 +17,10 @@
 #include "tools/output/map.h"
 #include "tools/output/size.h"
 #include "tools/output/text.h"
-#include "tools/processes/collect.h"
 #include "tools/processes/describe.h"
 #include "tools/processes/service.h"
 #include "tools/processes/smi_index.h"
+#include "tools/processes/targets.h"
 #include "tools/processes/uncached.h"
 #include "tools/verbs/verbs.h"
 
