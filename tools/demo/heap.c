@@ -4,11 +4,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "stats/counters.h"
 #include "stats/tick.h"
 #include "stats/units.h"
+#include "tools/output/text.h"
 
 #define MIB   ((int64_t)1 << 20)
 #define ROUND 512 /* of a block */
@@ -34,11 +34,8 @@ static struct cm_segment *segment_at(const struct cm_demo_heap *heap, uint32_t i
 
 static void stamp(uint64_t *tick, uint64_t *time_ns)
 {
-	struct timespec now;
-
 	*tick = cm_tick();
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	*time_ns = (uint64_t)now.tv_sec * CM_NS_PER_S + (uint64_t)now.tv_nsec;
+	*time_ns = cm_time_now();
 }
 
 /* The number is stored last: a reader drops a row whose number does not match its place. */

@@ -335,10 +335,9 @@ static const struct {
 
 static bool see_rival(const char *path, struct cm_finding *finding)
 {
-	const char *name = strrchr(path, '/');
+	const char *name = basename(path);
 	size_t i;
 
-	name = name ? name + 1 : path;
 	for (i = 0; i < sizeof(rivals) / sizeof(rivals[0]); i++) {
 		if (!strstr(name, rivals[i].part))
 			continue;

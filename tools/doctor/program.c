@@ -11,13 +11,6 @@
 #include "tools/doctor/checks.h"
 #include "tools/run/loader.h"
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 void cm_check_PROGRAM(const struct cm_patient *patient, struct cm_finding *finding)
 {
 	char path[PATH_MAX];
@@ -85,7 +78,7 @@ static const struct {
 
 void cm_check_PROGRAM_WRAPPER(const struct cm_patient *patient, struct cm_finding *finding)
 {
-	const char *name = base_name(patient->command[0]);
+	const char *name = basename(patient->command[0]);
 	const char *argument = patient->command[1] ? patient->command[1] : "";
 	size_t i;
 
@@ -166,7 +159,7 @@ void cm_check_PROGRAM_PYTORCH(const struct cm_patient *patient, struct cm_findin
 {
 	const char *set = getenv("PYTORCH_NO_CUDA_MEMORY_CACHING");
 
-	if (strncmp(base_name(patient->command[0]), "python", 6) != 0 || (set && *set)) {
+	if (strncmp(basename(patient->command[0]), "python", 6) != 0 || (set && *set)) {
 		cm_see(finding, CM_VERDICT_OK, "PyTorch does not cache, or it is no Python");
 		return;
 	}

@@ -21,7 +21,7 @@ static int by_member(const void *a, const void *b)
 
 static int copy_rows(struct cm_rows *to, const struct cm_rows *from)
 {
-	struct cm_rows copy = {.count = from->count, .capacity = from->count};
+	struct cm_rows copy = {.count = from->count, .room = from->count};
 
 	copy.item = calloc(from->count ? from->count : 1, sizeof(*copy.item));
 	if (!copy.item)

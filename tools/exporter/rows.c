@@ -6,20 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/output/reserve.h"
+
 struct cm_row *cm_rows_add(struct cm_rows *rows)
 {
-	const size_t capacity = rows->capacity ? 2 * rows->capacity : 32;
-	struct cm_row *item = rows->item;
+	struct cm_row *item;
 	size_t i;
 
-	if (rows->count == rows->capacity) {
-		item = reallocarray(rows->item, capacity, sizeof(*item));
-		if (!item)
-			return NULL;
-		rows->item = item;
-		rows->capacity = capacity;
-	}
-	item += rows->count++;
+	if (!cm_reserve(&rows->item, &rows->room, rows->count + 1))
+		return NULL;
+	item = &rows->item[rows->count++];
 	memset(item, 0, sizeof(*item));
 	for (i = 0; i < CM_METRIC_COUNT; i++)
 		item->value[i] = NAN;

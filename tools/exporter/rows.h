@@ -33,7 +33,7 @@ struct cm_row {
 struct cm_rows {
 	struct cm_row *item;
 	size_t count;
-	size_t capacity;
+	size_t room; /* for items */
 };
 
 /* A new row at the end, all values absent. NULL: no memory. */

@@ -10,12 +10,12 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <time.h>
 
 #include "stats/counters.h"
 #include "stats/region.h"
 #include "stats/summary.h"
 #include "stats/text.h"
+#include "stats/tick.h"
 #include "tools/cli/exits.h"
 #include "tools/processes/collect.h"
 
@@ -375,19 +375,11 @@ static void reduce(struct look *look)
 	reduce_who(sample, sampler->max_series);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
 int cm_sample_take(struct cm_sampler *sampler, struct cm_sample *ret_sample)
 {
 	struct cm_sample *sample = ret_sample;
 	struct look look = {.sampler = sampler, .sample = sample};
-	const uint64_t begin = now_ns();
+	const uint64_t begin = cm_monotonic_ns();
 	struct cm_processes processes;
 	size_t i;
 	int exit;
@@ -409,7 +401,7 @@ int cm_sample_take(struct cm_sampler *sampler, struct cm_sample *ret_sample)
 	}
 	measure_dir(sample->dir, &look.node);
 	look.node.torn_reads = (double)sampler->torn_reads;
-	look.node.scrape_ns = (double)(now_ns() - begin);
+	look.node.scrape_ns = (double)(cm_monotonic_ns() - begin);
 	clear_values(sample->value);
 	fill_node(&look.node, sample->value);
 	return CM_EXIT_OK;

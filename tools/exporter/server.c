@@ -8,15 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "stats/tick.h"
 #include "tools/cli/exits.h"
 #include "tools/cli/options.h"
 #include "tools/exporter/http.h"
 #include "tools/exporter/page.h"
-
-#define NS_PER_S UINT64_C(1000000000)
 
 /* One client. It sends one request, gets one answer, and is closed. */
 struct connection {
@@ -47,17 +45,9 @@ static void ask_to_end(int number)
 	asked_to_end = 1;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
 static void give_time(struct connection *connection)
 {
-	connection->deadline_ns = now_ns() + CM_CONNECTION_SECS * NS_PER_S;
+	connection->deadline_ns = cm_monotonic_ns() + CM_CONNECTION_SECS * CM_NS_PER_S;
 }
 
 static void drop(struct connection *connection)
@@ -182,7 +172,7 @@ static void handle(struct server *server, struct connection *connection, short e
 {
 	bool more = true;
 
-	if (now_ns() > connection->deadline_ns || events & (POLLERR | POLLNVAL)) {
+	if (cm_monotonic_ns() > connection->deadline_ns || events & (POLLERR | POLLNVAL)) {
 		drop(connection);
 		return;
 	}

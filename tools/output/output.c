@@ -38,18 +38,11 @@ static int named_descriptor(const char *path)
 	return -1;
 }
 
-static const char *name_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* Opens the folder of a path. What follows is done relative to it, so that a folder that is
  * replaced meanwhile leads nowhere else. */
 static int open_folder(const char *path)
 {
-	const size_t length = (size_t)(name_of(path) - path);
+	const size_t length = (size_t)(basename(path) - path);
 	char *folder = length ? strndup(path, length) : strdup(".");
 	int fd = folder ? open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
 
@@ -132,7 +125,7 @@ static int open_new(struct cm_output *output, unsigned mode)
 	output->folder = open_folder(output->path);
 	if (output->folder < 0)
 		return complain(output->path, errno);
-	exit = check_present(output, name_of(output->path));
+	exit = check_present(output, basename(output->path));
 	if (exit)
 		return exit;
 	fd = open_nameless(output, mode);
@@ -207,7 +200,7 @@ static int link_open(const struct cm_output *output, const char *name, int fd)
  * meanwhile. */
 static int name_file(struct cm_output *output, int fd)
 {
-	const char *name = name_of(output->path);
+	const char *name = basename(output->path);
 
 	if (!output->temporary[0] && !output->force)
 		return link_open(output, name, fd);

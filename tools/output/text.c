@@ -5,7 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#define NS_PER_S  UINT64_C(1000000000)
+#include "stats/tick.h"
+
 #define NS_PER_MS UINT64_C(1000000)
 
 bool cm_is_mig(const char *model)
@@ -26,7 +27,7 @@ char *cm_uuid_format(const uint8_t uuid[16], const char *model, char text[CM_UUI
 
 struct cm_time_text cm_time_format(uint64_t ns)
 {
-	const time_t seconds = (time_t)(ns / NS_PER_S);
+	const time_t seconds = (time_t)(ns / CM_NS_PER_S);
 	struct cm_time_text to;
 	struct tm tm = {0};
 	size_t n;
@@ -34,7 +35,7 @@ struct cm_time_text cm_time_format(uint64_t ns)
 	(void)gmtime_r(&seconds, &tm);
 	n = strftime(to.text, CM_TIME_TEXT, "%Y-%m-%dT%H:%M:%S", &tm);
 	(void)snprintf(to.text + n, CM_TIME_TEXT - n, ".%03uZ",
-		       (unsigned)(ns % NS_PER_S / NS_PER_MS));
+		       (unsigned)(ns % CM_NS_PER_S / NS_PER_MS));
 	return to;
 }
 
@@ -43,5 +44,5 @@ uint64_t cm_time_now(void)
 	struct timespec now;
 
 	(void)clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+	return (uint64_t)now.tv_sec * CM_NS_PER_S + (uint64_t)now.tv_nsec;
 }

@@ -84,7 +84,7 @@ static const char *find_interpreter(char line[LINE_BYTES + 1])
 	rest[strcspn(rest, "\n")] = '\0';
 	word = strtok_r(rest, " \t", &rest);
 	argument = word ? strtok_r(NULL, " \t", &rest) : NULL;
-	if (!argument || strcmp(strrchr(word, '/') ? strrchr(word, '/') + 1 : word, "env") != 0)
+	if (!argument || strcmp(basename(word), "env") != 0)
 		return word;
 	return strcmp(argument, "-S") ? argument : strtok_r(NULL, " \t", &rest);
 }
@@ -136,9 +136,8 @@ static bool read_loader(int fd, const Elf64_Ehdr *header, char loader[PATH_MAX])
 /* A loader that is started as a program names no loader itself. It preloads the library. */
 static bool is_loader(const char *path)
 {
-	const char *name = strrchr(path, '/');
+	const char *name = basename(path);
 
-	name = name ? name + 1 : path;
 	return !strncmp(name, "ld-", 3) || !strncmp(name, "ld.so", 5);
 }
 

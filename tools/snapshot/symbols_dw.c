@@ -105,7 +105,7 @@ static int find_debuginfo(Dwfl_Module *module, void **data, const char *module_n
 	bool may;
 
 	if (object) {
-		name = strrchr(object, '/') ? strrchr(object, '/') + 1 : object;
+		name = basename(object);
 		if (asprintf(&usual, "%s.debug", name) < 0)
 			return -1;
 		may = may_look_for(object, usual) && may_look_for(object, name) &&

@@ -5,7 +5,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "stats/tick.h"
 #include "tools/cli/exits.h"
@@ -85,14 +84,6 @@ void cm_canvas_write(const struct cm_canvas *canvas, FILE *file, bool color)
 		write_line(canvas, y, file, color);
 }
 
-static void sleep_until(uint64_t ns)
-{
-	const struct timespec until = {(time_t)(ns / CM_NS_PER_S), (long)(ns % CM_NS_PER_S)};
-
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
-		continue;
-}
-
 int cm_top_batch(struct cm_top *top, struct cm_watch_source *source, int height, int width,
 		 uint64_t frames, bool color)
 {
@@ -108,7 +99,7 @@ int cm_top_batch(struct cm_top *top, struct cm_watch_source *source, int height,
 		if (frame) {
 			(void)fputc('\n', stdout);
 			next_ns += top->interval_ns;
-			sleep_until(source->due_ns ? source->due_ns : next_ns);
+			cm_watch_sleep_until(source->due_ns ? source->due_ns : next_ns);
 		}
 		canvas->ascii = top->graph == CM_TOP_GRAPH_ASCII;
 		source->want_survey = cm_top_wants_survey(top);

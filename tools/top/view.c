@@ -5,10 +5,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "stats/tick.h"
 #include "stats/units.h"
 #include "tools/top/keys.h"
 
-#define NS_PER_S      UINT64_C(1000000000)
 #define DETAIL_HEIGHT 60 /* lines of a screen that has room for cards and details */
 
 static const struct cm_pen plain = {CM_COLOR_PLAIN, 0};
@@ -17,7 +17,7 @@ static const struct cm_pen alarm_pen = {CM_COLOR_ALARM, CM_ATTR_BOLD};
 
 static void format_clock(uint64_t time_ns, bool date, char *text, size_t bytes)
 {
-	const time_t seconds = (time_t)(time_ns / NS_PER_S);
+	const time_t seconds = (time_t)(time_ns / CM_NS_PER_S);
 	struct tm tm = {0};
 
 	(void)localtime_r(&seconds, &tm);

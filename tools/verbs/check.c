@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "stats/counters.h"
 #include "stats/summary.h"
@@ -307,14 +306,6 @@ static bool judge_sample(struct check *check, const struct cm_watch_sample *samp
 	return true;
 }
 
-static void wait_until(uint64_t ns)
-{
-	const struct timespec until = {(time_t)(ns / CM_NS_PER_S), (long)(ns % CM_NS_PER_S)};
-
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
-		continue;
-}
-
 static int take_samples(struct check *check, struct cm_watch_source *source)
 {
 	const uint64_t from_ns = cm_monotonic_ns();
@@ -324,7 +315,7 @@ static int take_samples(struct check *check, struct cm_watch_source *source)
 
 	for (i = 0; i < check->samples; i++) {
 		if (i)
-			wait_until(from_ns + check->watch_ns / (check->samples - 1) * i);
+			cm_watch_sleep_until(from_ns + check->watch_ns / (check->samples - 1) * i);
 		err = source->take(source, &sample);
 		if (err)
 			return cm_fail(CM_EXIT_TARGET, "%s", strerror(-err));

@@ -11,14 +11,13 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "stats/tick.h"
 #include "tools/cli/exits.h"
 #include "tools/exporter/page.h"
 #include "tools/exporter/server.h"
 #include "tools/output/output.h"
 #include "tools/processes/collect.h"
 #include "tools/verbs/verbs.h"
-
-#define NS_PER_S UINT64_C(1000000000)
 
 /* A page grows to megabytes and goes again: in a mapping of its own, which grows without a copy,
  * and not in the heap, where the hole would stay. Huge pages would round it up by megabytes. */
@@ -101,8 +100,8 @@ static int write_file(struct cm_sampler *sampler, const char *path, bool openmet
 static int write_again_and_again(struct cm_sampler *sampler, const struct cm_options *options)
 {
 	const struct timespec pause = {
-		.tv_sec = (time_t)(options->interval_ns / NS_PER_S),
-		.tv_nsec = (long)(options->interval_ns % NS_PER_S),
+		.tv_sec = (time_t)(options->interval_ns / CM_NS_PER_S),
+		.tv_nsec = (long)(options->interval_ns % CM_NS_PER_S),
 	};
 	const int exit = write_file(sampler, options->textfile, options->openmetrics);
 
@@ -132,7 +131,7 @@ int cm_verb_exporter(const struct cm_options *options)
 		.options = options,
 		.group_by = (enum cm_group_by)options->group_by,
 		.max_series = options->max_series,
-		.started = (double)cm_time_now() / (double)NS_PER_S,
+		.started = (double)cm_time_now() / (double)CM_NS_PER_S,
 	};
 	int exit;
 

@@ -12,6 +12,7 @@
 #include "stats/counters.h"
 #include "stats/summary.h"
 #include "stats/text.h"
+#include "stats/tick.h"
 #include "stats/units.h"
 #include "tools/cli/exits.h"
 #include "tools/output/emit.h"
@@ -24,8 +25,7 @@
 #include "tools/watch/columns.h"
 #include "tools/watch/replay.h"
 
-#define NS_PER_S UINT64_C(1000000000)
-#define CLEAR    "\033[H\033[J"
+#define CLEAR "\033[H\033[J"
 
 static const struct cm_column columns[CM_WATCH_COLUMN_COUNT] = {
 #define CM_COLUMN(ID, name, key, usual, ALIGN, help) \
@@ -423,7 +423,7 @@ static bool end_listing(struct cm_options *next, bool screen)
 
 static void pause_for(uint64_t ns)
 {
-	const struct timespec pause = {(time_t)(ns / NS_PER_S), (long)(ns % NS_PER_S)};
+	const struct timespec pause = {(time_t)(ns / CM_NS_PER_S), (long)(ns % CM_NS_PER_S)};
 
 	(void)nanosleep(&pause, NULL);
 }

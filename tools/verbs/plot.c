@@ -203,7 +203,7 @@ static bool is_recording(const struct cm_options *options, const struct wanted *
 /* NAME.html for NAME.rec. */
 static int plot_recording(const struct cm_options *options, const char *file)
 {
-	const char *base = strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
+	const char *base = basename(file);
 	struct cm_options replayed = *options;
 	const char *suffix = strrchr(base, '.');
 	char chosen[512];

@@ -223,14 +223,6 @@ static size_t print_sample(struct printer *printer, const struct cm_watch_sample
 	return alive;
 }
 
-static void sleep_until(uint64_t ns)
-{
-	const struct timespec until = {(time_t)(ns / CM_NS_PER_S), (long)(ns % CM_NS_PER_S)};
-
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
-		continue;
-}
-
 /* Complains if nothing in the first sample can be read. */
 static int complain_unreadable(const struct cm_options *options,
 			       const struct cm_watch_sample *sample)
@@ -293,7 +285,7 @@ static int follow(struct stat *stat)
 			return exit;
 		}
 		next_ns += stat->plan.interval_ns;
-		sleep_until(next_ns);
+		cm_watch_sleep_until(next_ns);
 	}
 }
 
@@ -321,7 +313,7 @@ static int play(struct stat *stat)
 		    ferror(stdout))
 			break;
 		if (source->speed > 0 && !fflush(stdout))
-			sleep_until(source->due_ns);
+			cm_watch_sleep_until(source->due_ns);
 	}
 	if (err && err != -ENODATA)
 		return cm_watch_fail(stat->source, err);

@@ -281,3 +281,12 @@ int cm_watch_fail(const struct cm_watch_source *source, int err)
 		CM_EXIT_TARGET, "%s: the recording is damaged at %s; --at goes to a later time",
 		source->file, cm_time_format(replay->recording->place[replay->next].time_ns).text);
 }
+
+void cm_watch_sleep_until(uint64_t monotonic_ns)
+{
+	const struct timespec until = {(time_t)(monotonic_ns / CM_NS_PER_S),
+				       (long)(monotonic_ns % CM_NS_PER_S)};
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+		continue;
+}

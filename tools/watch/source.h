@@ -68,6 +68,9 @@ struct cm_watch_source {
 /* Complains that a source failed with this negative errno. Returns the exit code. */
 int cm_watch_fail(const struct cm_watch_source *source, int err);
 
+/* Sleeps until that CLOCK_MONOTONIC, whatever signals come. */
+void cm_watch_sleep_until(uint64_t monotonic_ns);
+
 /* NULL is fine. */
 static inline void cm_watch_close(struct cm_watch_source *source)
 {
