@@ -172,7 +172,8 @@ void cm_heap_forget_lost_locked(struct cm_device *device, uint64_t addr)
 	s = cache->block[index].segment;
 	if (cache->segment[s].blocks != 1 || cache->segment[s].flags & CM_SEGMENT_PAGED)
 		return; /* part of a segment: the driver has freed the rest, too */
-	__atomic_fetch_or(&cache->segment[s].flags, CM_SEGMENT_EXPORTED, __ATOMIC_RELAXED);
+	/* So that the block waits for nothing: it would do for work of other devices. */
+	__atomic_fetch_or(&cache->segment[s].flags, CM_SEGMENT_DIRECT, __ATOMIC_RELAXED);
 	(void)cm_heap_free_locked(cm_segment_heap(cache, &cache->segment[s]), index);
 	cm_limit_give(device, cache->segment[s].size);
 	cm_heap_remove_segment_locked(cache, s);

@@ -111,6 +111,22 @@ fixture_case(so_it_is_if_nobody_gets_the_memory_again)
 	assert_int_equal(scene.f->driver.called[FAKE_MEM_FREE], 2);
 }
 
+/* A library that no hook reaches has freed it: nothing of ours waits for that work any more. */
+fixture_case(what_another_has_freed_waits_for_nobody)
+{
+	const struct cm_driver_ops *ops = fake_driver_ops();
+	struct scene scene = open_scene(*state);
+
+	(void)copy(&scene, 10 * MS);
+	assert_true(ops->gate_enter());
+	assert_int_equal(ops->mem_free(scene.f->ctx, scene.block), 0);
+	ops->gate_leave();
+	assert_true(is_had_again(&scene));
+	assert_current(scene.f, CM_POOL_ALL, CM_STAT_SEGMENT, 1);
+	assert_current(scene.f, CM_POOL_ALL, CM_STAT_ACTIVE, 1);
+	fake_finish_all();
+}
+
 /* Until an event has shown it to be done, and no longer. */
 fixture_case(then_it_reaches_the_memory_no_more)
 {
