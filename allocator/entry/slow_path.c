@@ -52,50 +52,19 @@ static int driver_alloc(const struct cm_slow_request *request, uint64_t bytes, u
 	return err;
 }
 
-/* Memory that the driver has just given. */
-struct given {
-	uint64_t addr;
-	uint64_t size;
-	uint32_t gone; /* of the heap, before the driver was asked */
-};
-
-static uint32_t count_gone(const struct cm_heap *heap)
-{
-	return atomic_load_explicit(&heap->gone, memory_order_relaxed);
-}
-
-/* Whether the context still has it. */
-static bool has_context_locked(const struct cm_slow_request *request, const struct given *given)
-{
-	return cm_slow_stands(request) && count_gone(request->heap) == given->gone;
-}
-
-/* Enters it as a new segment. -EAGAIN: caching has stopped meanwhile, or the context is gone. */
-static int enter_segment_locked(const struct cm_slow_request *request, const struct given *given,
+/* Enters memory that the driver has just given as a new segment. `gone`: of the heap, before the
+ * driver was asked. -EAGAIN: caching has stopped meanwhile, or the context is gone. */
+static int enter_segment_locked(const struct cm_slow_request *request,
+				const struct cm_pending_release *given, uint32_t gone,
 				uint32_t flags)
 {
 	struct cm_heap *heap = request->heap;
 
-	if (!has_context_locked(request, given) ||
+	if (!cm_heap_stands(heap, request->ctx, gone) ||
 	    (cm_heap_drains(heap) && !(flags & CM_SEGMENT_DIRECT)))
 		return -EAGAIN;
 	return cm_heap_take_new_locked(heap, given->addr, given->size, flags, request->size,
 				       request->bytes);
-}
-
-/* It was not entered, and goes back; the end of its context waits for that. A context that ends, or
- * may do so, takes it along: no call of ours names that. */
-static bool begin_return_locked(const struct cm_slow_request *request, const struct given *given,
-				struct cm_pending_release *ret_release)
-{
-	struct cm_heap *heap = request->heap;
-
-	if (!has_context_locked(request, given) || cm_heap_is_suspended(heap))
-		return false;
-	*ret_release = (struct cm_pending_release){
-		.heap = heap, .ctx = request->ctx, .addr = given->addr, .size = given->size};
-	cm_pending_release_begin_locked(&heap->device->releases, ret_release);
-	return true;
 }
 
 static void forget_lost_elsewhere(struct cm_heap *heap, uint64_t addr)
@@ -109,13 +78,15 @@ static void forget_lost_elsewhere(struct cm_heap *heap, uint64_t addr)
 	}
 }
 
-/* Gets a new segment of `segment_size`, and serves the request from it. */
+/* Gets a new segment of `segment_size`, and serves the request from it. What cannot be entered goes
+ * back, and the end of its context waits for that. */
 static int alloc_segment(const struct cm_slow_request *request, uint64_t segment_size,
 			 uint32_t flags)
 {
 	struct cm_heap *heap = request->heap;
-	struct given given = {.size = segment_size, .gone = count_gone(heap)};
-	struct cm_pending_release release;
+	struct cm_device *device = heap->device;
+	struct cm_pending_release given = {.heap = heap, .ctx = request->ctx, .size = segment_size};
+	const uint32_t gone = cm_heap_count_gone(heap);
 	bool goes_back;
 	int err;
 
@@ -125,18 +96,18 @@ static int alloc_segment(const struct cm_slow_request *request, uint64_t segment
 	if (err)
 		return err;
 	cm_cache_await_place(heap->cache, given.addr, segment_size);
-	if (cm_device_has_shards(heap->device))
+	if (cm_device_has_shards(device))
 		forget_lost_elsewhere(heap, given.addr);
-	cm_lock_acquire(&heap->device->lock);
-	err = enter_segment_locked(request, &given, flags);
-	goes_back = err && begin_return_locked(request, &given, &release);
-	cm_lock_release(&heap->device->lock);
+	cm_lock_acquire(&device->lock);
+	err = enter_segment_locked(request, &given, gone, flags);
+	goes_back = err && cm_pending_release_begin_new_locked(&device->releases, &given, gone);
+	cm_lock_release(&device->lock);
 	if (!err)
 		*request->ret_addr = given.addr;
 	else if (goes_back)
-		(void)cm_release_give(&release);
+		(void)cm_release_give(&given);
 	else
-		cm_limit_give(heap->device, segment_size);
+		cm_limit_give(device, segment_size);
 	return err;
 }
 

@@ -219,34 +219,50 @@ int cm_pinned_flush(struct cm_cache *cache, uint64_t limit_ns, uint64_t *bytes)
 	return err;
 }
 
-/* New memory of `size`, all of it for the request. */
+/* Enters memory that the driver has just given. `gone`: of the heap, before the driver was asked.
+ * -EAGAIN: caching has stopped meanwhile, or the context is gone. */
+static int enter_block_locked(const struct request *request, const struct cm_pending_release *given,
+			      uint32_t gone, uint32_t flags, uint64_t ns)
+{
+	struct cm_heap *heap = request->heap;
+
+	if (!cm_heap_stands(heap, given->ctx, gone) || cm_heap_drains(heap))
+		return -EAGAIN;
+	return cm_pinned_enter_locked(heap, given->addr, given->size, request->kind, flags,
+				      request->bytes, ns);
+}
+
+/* New memory of `size`, all of it for the request. What cannot be entered goes back. */
 static int alloc_block(const struct request *request, uint64_t size, uint32_t flags)
 {
 	struct cm_heap *heap = request->heap;
 	struct cm_cache *cache = heap->cache;
-	const uint64_t ctx = cm_heap_ctx(heap);
-	uint64_t addr, start = cache->ops->now_ns(), ns;
+	struct cm_pinned *pinned = &cache->pinned;
+	struct cm_pending_release given = {.heap = heap, .ctx = cm_heap_ctx(heap), .size = size};
+	const uint32_t gone = cm_heap_count_gone(
+		heap); /* after ctx: of that context, or a later one */
+	uint64_t start = cache->ops->now_ns(), ns;
+	bool goes_back;
 	int err;
 
-	if (!ctx)
+	if (!given.ctx)
 		return -EAGAIN;
-	err = cache->ops->host_alloc(ctx, size, request->kind, &addr);
+	err = cache->ops->host_alloc(given.ctx, size, request->kind, &given.addr);
 	ns = cache->ops->now_ns() - start;
 	if (err)
 		return err;
-	cm_cache_await_place(cache, addr, size);
-	cm_lock_acquire(&cache->pinned.lock);
-	/* Meanwhile the context may have been destroyed, or caching may have stopped. */
-	err = cm_heap_ctx(heap) != ctx || cm_heap_drains(heap)
-		      ? -EAGAIN
-		      : cm_pinned_enter_locked(heap, addr, size, request->kind, flags,
-					       request->bytes, ns);
-	cm_lock_release(&cache->pinned.lock);
+	cm_cache_await_place(cache, given.addr, size);
+	cm_lock_acquire(&pinned->lock);
+	err = enter_block_locked(request, &given, gone, flags, ns);
+	goes_back = err && cm_pending_release_begin_new_locked(&pinned->releases, &given, gone);
+	cm_lock_release(&pinned->lock);
 	if (!err)
-		*request->ret_addr = addr;
-	else if (cm_heap_ctx(heap) == ctx)
-		(void)cache->ops->host_free(ctx, addr);
-	return err; /* a context that has gone took its memory along */
+		*request->ret_addr = given.addr;
+	if (goes_back) {
+		(void)cache->ops->host_free(given.ctx, given.addr);
+		cm_pending_release_end(&pinned->releases, &given);
+	}
+	return err;
 }
 
 /* With an old driver, waits only as long as cudaFreeHost would have waited. */

@@ -16,6 +16,16 @@ void cm_pending_release_begin_locked(struct cm_pending_releases *releases,
 	releases->first = release;
 }
 
+bool cm_pending_release_begin_new_locked(struct cm_pending_releases *releases,
+					 struct cm_pending_release *release, uint32_t gone)
+{
+	if (!cm_heap_stands(release->heap, release->ctx, gone) ||
+	    cm_heap_is_suspended(release->heap))
+		return false;
+	cm_pending_release_begin_locked(releases, release);
+	return true;
+}
+
 void cm_pending_release_end(struct cm_pending_releases *releases,
 			    struct cm_pending_release *release)
 {

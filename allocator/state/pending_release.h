@@ -37,6 +37,11 @@ struct cm_pending_releases {
 /* The memory leaves the tables. The end of its context waits for cm_pending_release_end. */
 void cm_pending_release_begin_locked(struct cm_pending_releases *releases,
 				     struct cm_pending_release *release);
+/* The same for memory that the driver has just given, and that enters no table. `gone`: of the
+ * heap, before the driver was asked. False: the context has ended, or may be ending, and takes the
+ * memory along; no call may name it. */
+bool cm_pending_release_begin_new_locked(struct cm_pending_releases *releases,
+					 struct cm_pending_release *release, uint32_t gone);
 /* The driver has answered. Takes the lock. */
 void cm_pending_release_end(struct cm_pending_releases *releases,
 			    struct cm_pending_release *release);

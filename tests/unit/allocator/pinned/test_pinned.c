@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "allocator/base/size_class.h"
+#include "allocator/state/suspended.h"
 #include "stats/region.h"
 #include "tests/unit/pinned_case.h"
 
@@ -375,4 +376,70 @@ CM_TEST(random_programs_keep_every_invariant)
 
 	for (seed = 1; seed <= 20; seed++)
 		run_program(seed);
+}
+
+/* The driver's answer to a request is under way; until then the context is another thread's. */
+static void (*while_asked)(void);
+static struct cm_driver_ops late;
+
+static int host_alloc_late(uint64_t ctx, uint64_t bytes, uint32_t kind, uint64_t *ret_addr)
+{
+	const int err = fake_driver_ops()->host_alloc(ctx, bytes, kind, ret_addr);
+
+	fixture.cache->ops = fake_driver_ops();
+	while_asked();
+	return err;
+}
+
+static void assert_passed_on_while(void (*meanwhile)(void))
+{
+	while_asked = meanwhile;
+	late = *fake_driver_ops();
+	late.host_alloc = host_alloc_late;
+	fixture.cache->ops = &late;
+	assert_int_equal(get(MIB), 0);
+	assert_ptr_equal(fixture.cache->ops, fake_driver_ops());
+	assert_int_equal(host().reserved_bytes.current, 0);
+}
+
+/* It goes, with that memory; the next one gets its handle. */
+static void end_and_begin(void)
+{
+	fixture_remove_context(&fixture, fixture.ctx);
+	assert_int_equal(fixture_add_context(&fixture, 0, &fixture.heap), fixture.ctx);
+}
+
+static void suspend_and_drain(void)
+{
+	cm_cache_lock_contexts(fixture.cache);
+	assert_ptr_equal(cm_cache_suspend_heap(fixture.cache, fixture.ctx), fixture.heap);
+	cm_cache_unlock_contexts(fixture.cache);
+	cm_cache_drain_heap(fixture.cache, fixture.ctx);
+}
+
+static void drain(void)
+{
+	cm_cache_drain_heap(fixture.cache, fixture.ctx);
+}
+
+CM_TEST(what_a_context_took_along_is_not_freed_again)
+{
+	open_plain();
+	assert_passed_on_while(end_and_begin);
+	assert_int_equal(called(FAKE_HOST_FREE), 0);
+	/* As cuda.h wants no call in a context that is being destroyed. */
+	assert_passed_on_while(suspend_and_drain);
+	assert_int_equal(called(FAKE_HOST_FREE), 0);
+	fixture_remove_context(&fixture, fixture.ctx);
+	close_well();
+}
+
+CM_TEST(what_comes_too_late_to_be_cached_goes_back)
+{
+	open_plain();
+	assert_passed_on_while(drain);
+	assert_int_equal(called(FAKE_HOST_FREE), 1);
+	assert_int_equal(fixture.driver.used_bytes[FAKE_HOST], 0);
+	assert_false(cm_heap_has_calls(fixture.heap));
+	close_well();
 }
