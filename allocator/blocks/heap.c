@@ -179,25 +179,37 @@ void cm_heap_forget_lost_locked(struct cm_device *device, uint64_t addr)
 	cm_heap_remove_segment_locked(cache, s);
 }
 
-int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segment_size,
-			    uint32_t flags, uint64_t size, uint64_t bytes)
+int cm_heap_add_segment_locked(struct cm_heap *heap, uint64_t addr, uint64_t segment_size,
+			       uint32_t flags, uint32_t *ret_block)
 {
-	struct cm_cache *cache = heap->cache;
-	enum cm_pool pool;
-	uint32_t s, b;
-	bool splits;
+	uint32_t s;
 	int err;
 
 	assert(cm_lock_is_held(&heap->device->lock));
 	cm_heap_forget_lost_locked(heap->device, addr);
-	err = take_segment_rows(heap, addr, segment_size, flags & CM_SEGMENT_SMALL, &s, &b);
+	err = take_segment_rows(heap, addr, segment_size, flags & CM_SEGMENT_SMALL, &s, ret_block);
 	if (err)
 		return err;
-	fill_segment(heap, s, b, addr, segment_size, flags);
-	count_new_segment(heap, &cache->segment[s]);
-	pool = cm_segment_pool(&cache->segment[s]);
-	splits = !(flags & CM_SEGMENT_EXACT) && cm_take_splits(heap, pool, &cache->block[b], size);
-	cm_take_allocate(heap, heap->device, pool, &cache->block[b], b, size, bytes,
+	fill_segment(heap, s, *ret_block, addr, segment_size, flags);
+	count_new_segment(heap, &heap->cache->segment[s]);
+	return 0;
+}
+
+int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segment_size,
+			    uint32_t flags, uint64_t size, uint64_t bytes)
+{
+	const enum cm_pool pool = flags & CM_SEGMENT_SMALL ? CM_POOL_SMALL : CM_POOL_LARGE;
+	struct cm_block *block;
+	uint32_t b;
+	bool splits;
+	int err;
+
+	err = cm_heap_add_segment_locked(heap, addr, segment_size, flags, &b);
+	if (err)
+		return err;
+	block = &heap->cache->block[b];
+	splits = !(flags & CM_SEGMENT_EXACT) && cm_take_splits(heap, pool, block, size);
+	cm_take_allocate(heap, heap->device, pool, block, b, size, bytes,
 			 splits ? segment_size - size : 0, CM_SCALAR_cache_misses, false);
 	return 0;
 }

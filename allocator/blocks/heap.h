@@ -25,16 +25,20 @@ int cm_heap_take_block_locked(struct cm_heap *heap, uint32_t block, uint64_t siz
 			      enum cm_scalar source, uint64_t *ret_addr);
 
 /*
- * Enters new memory of the driver as a segment and allocates its first `size` bytes. -ENOSPC: no
- * rows left, or no memory for the page map; nothing was changed, and the caller keeps the
- * memory. `flags`: CM_SEGMENT_SMALL, CM_SEGMENT_EXACT, CM_SEGMENT_DIRECT.
+ * Enters new memory of the driver as a segment of one free block, which is in no bin, as in a heap
+ * that drains. -ENOSPC: no rows left, or no memory for the page map; nothing was changed, and the
+ * caller keeps the memory. `flags`: CM_SEGMENT_SMALL, CM_SEGMENT_EXACT, CM_SEGMENT_DIRECT.
  */
+int cm_heap_add_segment_locked(struct cm_heap *heap, uint64_t addr, uint64_t segment_size,
+			       uint32_t flags, uint32_t *ret_block);
+
+/* The same, and allocates its first `size` bytes. */
 int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segment_size,
 			    uint32_t flags, uint64_t size, uint64_t bytes);
 
 /* The driver has just allocated this address. A block in use there was freed without our hooks, as
- * a library can that they do not reach: retires its row as if it had been freed here. The function
- * above does so in its own shard. */
+ * a library can that they do not reach: retires its row as if it had been freed here. The functions
+ * above do so in their own shard. */
 void cm_heap_forget_lost_locked(struct cm_device *device, uint64_t addr);
 
 /* Takes a wholly free segment out of the counters and tables; the caller frees it in the driver.

@@ -67,6 +67,18 @@ static int enter_segment_locked(const struct cm_slow_request *request,
 				       request->bytes);
 }
 
+/* The driver may be destroying its context, in which caching has stopped: no call may name it. If
+ * the driver refuses, it returns as all free memory there does. False: no rows are left, or the
+ * context is gone and took it along. */
+static bool keep_locked(const struct cm_pending_release *given, uint32_t gone, uint32_t flags)
+{
+	struct cm_heap *heap = given->heap;
+	uint32_t block;
+
+	return cm_heap_stands(heap, given->ctx, gone) && cm_heap_drains(heap) &&
+	       !cm_heap_add_segment_locked(heap, given->addr, given->size, flags, &block);
+}
+
 static void forget_lost_elsewhere(struct cm_heap *heap, uint64_t addr)
 {
 	struct cm_device *each;
@@ -87,7 +99,7 @@ static int alloc_segment(const struct cm_slow_request *request, uint64_t segment
 	struct cm_device *device = heap->device;
 	struct cm_pending_release given = {.heap = heap, .ctx = request->ctx, .size = segment_size};
 	const uint32_t gone = cm_heap_count_gone(heap);
-	bool goes_back;
+	bool goes_back, stays;
 	int err;
 
 	if (!cm_slow_stands(request))
@@ -101,12 +113,13 @@ static int alloc_segment(const struct cm_slow_request *request, uint64_t segment
 	cm_lock_acquire(&device->lock);
 	err = enter_segment_locked(request, &given, gone, flags);
 	goes_back = err && cm_pending_release_begin_new_locked(&device->releases, &given, gone);
+	stays = !err || (!goes_back && keep_locked(&given, gone, flags));
 	cm_lock_release(&device->lock);
 	if (!err)
 		*request->ret_addr = given.addr;
-	else if (goes_back)
+	if (goes_back)
 		(void)cm_release_give(&given);
-	else
+	else if (!stays)
 		cm_limit_give(device, segment_size);
 	return err;
 }

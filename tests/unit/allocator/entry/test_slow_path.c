@@ -473,6 +473,39 @@ fixture_case(what_a_context_took_along_is_no_memory_of_the_next)
 	assert_no_memory(f);
 }
 
+/* As another thread that asks the driver to destroy the context, and finds it broken. */
+static int alloc_and_suspend(uint64_t ctx, uint64_t bytes, uint64_t *ret_addr)
+{
+	struct fixture *f = trading;
+	const int err = fake_driver_ops()->mem_alloc(ctx, bytes, ret_addr);
+
+	f->cache->ops = fake_driver_ops();
+	cm_cache_lock_contexts(f->cache);
+	assert_ptr_equal(cm_cache_suspend_heap(f->cache, ctx), f->heap);
+	cm_cache_unlock_contexts(f->cache);
+	cm_cache_drain_heap(f->cache, ctx);
+	return err;
+}
+
+fixture_case(memory_that_no_call_may_return_goes_back_once_the_context_stays)
+{
+	struct cm_driver_ops ops = *fake_driver_ops();
+	struct fixture *f = trading = *state;
+
+	ops.mem_alloc = alloc_and_suspend;
+	f->cache->ops = &ops;
+	assert_int_equal(case_try(f, 30 * MIB), -EAGAIN);
+	assert_sound(f);
+	cm_cache_poll(f->cache);
+	assert_int_equal(f->driver.called[FAKE_MEM_FREE], 0);
+	cm_cache_lock_contexts(f->cache);
+	cm_cache_resume_heap(f->heap);
+	cm_cache_unlock_contexts(f->cache);
+	cm_cache_poll(f->cache);
+	assert_int_equal(f->driver.used_bytes[0], 0);
+	assert_no_memory(f);
+}
+
 /* The 1st, the 2nd, ... call of the driver fails, until a run meets no failure. */
 CM_TEST(whatever_call_fails_the_counters_balance)
 {
