@@ -520,8 +520,6 @@ void cm_cache_host_add_registered(struct cm_cache *cache, struct cm_heap *heap, 
 				  uint64_t bytes, uint64_t ns)
 {
 	cm_lock_acquire(&cache->pinned.lock);
-	/* The program unmapped the pages without cuMemHostUnregister, and others lie there now. */
-	(void)drop_registered_locked(cache, addr);
 	(void)cm_pinned_enter_locked(heap->first, addr, bytes, 0, CM_SEGMENT_REGISTERED, bytes, ns);
 	cm_lock_release(&cache->pinned.lock);
 }

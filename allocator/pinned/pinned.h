@@ -47,9 +47,9 @@ int cm_pinned_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forward)
 bool cm_pinned_take_locked(struct cm_heap *heap, uint32_t kind, uint64_t bytes, uint64_t *ret_addr);
 
 /*
- * Enters new memory as a block in use. `flags`: CM_SEGMENT_DIRECT, CM_SEGMENT_REGISTERED. `ns`:
- * what the driver call took. -ENOSPC: no rows, -ENOMEM: no room for the pointer; nothing was
- * changed.
+ * Enters new memory as a block in use. What the tables have at its address was freed, or unmapped,
+ * without our hooks, and leaves them. `flags`: CM_SEGMENT_DIRECT, CM_SEGMENT_REGISTERED. `ns`: what
+ * the driver call took. -ENOSPC: no rows, -ENOMEM: no room for the pointer; nothing was entered.
  */
 int cm_pinned_enter_locked(struct cm_heap *heap, uint64_t addr, uint64_t size, uint32_t kind,
 			   uint32_t flags, uint64_t bytes, uint64_t ns);

@@ -307,11 +307,14 @@ int cm_pinned_enter_locked(struct cm_heap *heap, uint64_t addr, uint64_t size, u
 			   uint32_t flags, uint64_t bytes, uint64_t ns)
 {
 	struct cm_cache *cache = heap->cache;
+	const uint32_t lost = cm_ptr_map_find(&cache->pinned.map, addr);
 	struct cm_segment *segment;
 	uint32_t s, b;
 	int err;
 
 	assert(cm_lock_is_held(&cache->pinned.lock));
+	if (lost)
+		(void)cm_pinned_remove_locked(cache, lost);
 	err = cm_ptr_map_reserve(&cache->pinned.map);
 	if (!err)
 		err = take_pinned_rows(heap, &s, &b);

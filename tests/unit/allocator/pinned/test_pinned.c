@@ -378,6 +378,23 @@ CM_TEST(random_programs_keep_every_invariant)
 		run_program(seed);
 }
 
+/* Freed by a library that no hook reaches; the driver gives its address out again. */
+CM_TEST(a_lost_block_makes_way)
+{
+	const struct cm_driver_ops *ops = fake_driver_ops();
+	uint64_t addr;
+
+	open_plain();
+	addr = get(2 * MIB);
+	assert_true(ops->gate_enter());
+	assert_int_equal(ops->host_free(fixture.ctx, addr), 0);
+	ops->gate_leave();
+	assert_int_equal(get(MIB), addr);
+	assert_int_equal(host().allocated.current, 1);
+	assert_int_equal(host().reserved_bytes.current, MIB);
+	close_well();
+}
+
 /* The driver's answer to a request is under way; until then the context is another thread's. */
 static void (*while_asked)(void);
 static struct cm_driver_ops late;
