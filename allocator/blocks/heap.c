@@ -162,7 +162,7 @@ static void count_new_segment(struct cm_heap *heap, const struct cm_segment *seg
 	cm_fragmentation_note_reserved_locked(heap);
 }
 
-void cm_heap_forget_lost_locked(struct cm_device *device, uint64_t addr)
+static void forget_lost_locked(struct cm_device *device, uint64_t addr)
 {
 	struct cm_cache *cache = device->cache;
 	uint32_t index = cm_page_map_find(&cache->pages, device->index, addr), s;
@@ -179,6 +179,17 @@ void cm_heap_forget_lost_locked(struct cm_device *device, uint64_t addr)
 	cm_heap_remove_segment_locked(cache, s);
 }
 
+void cm_heap_forget_lost(struct cm_cache *cache, uint64_t addr)
+{
+	const uint8_t owner = cm_page_map_owner(&cache->pages, addr);
+
+	if (owner == CM_PAGE_NONE)
+		return;
+	cm_lock_acquire(&cache->device[owner - 1]->lock);
+	forget_lost_locked(cache->device[owner - 1], addr);
+	cm_lock_release(&cache->device[owner - 1]->lock);
+}
+
 int cm_heap_add_segment_locked(struct cm_heap *heap, uint64_t addr, uint64_t segment_size,
 			       uint32_t flags, uint32_t *ret_block)
 {
@@ -186,7 +197,6 @@ int cm_heap_add_segment_locked(struct cm_heap *heap, uint64_t addr, uint64_t seg
 	int err;
 
 	assert(cm_lock_is_held(&heap->device->lock));
-	cm_heap_forget_lost_locked(heap->device, addr);
 	err = take_segment_rows(heap, addr, segment_size, flags & CM_SEGMENT_SMALL, &s, ret_block);
 	if (err)
 		return err;

@@ -36,10 +36,10 @@ int cm_heap_add_segment_locked(struct cm_heap *heap, uint64_t addr, uint64_t seg
 int cm_heap_take_new_locked(struct cm_heap *heap, uint64_t addr, uint64_t segment_size,
 			    uint32_t flags, uint64_t size, uint64_t bytes);
 
-/* The driver has just allocated this address. A block in use there was freed without our hooks, as
- * a library can that they do not reach: retires its row as if it had been freed here. The functions
- * above do so in their own shard. */
-void cm_heap_forget_lost_locked(struct cm_device *device, uint64_t addr);
+/* The driver has just allocated this address. A block in use there, of whichever device, was freed
+ * without our hooks, as a library can that they do not reach: retires its row as if it had been
+ * freed here. Takes the lock of its device. */
+void cm_heap_forget_lost(struct cm_cache *cache, uint64_t addr);
 
 /* Takes a wholly free segment out of the counters and tables; the caller frees it in the driver.
  * The device's lock is held. */

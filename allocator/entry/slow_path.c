@@ -79,17 +79,6 @@ static bool keep_locked(const struct cm_pending_release *given, uint32_t gone, u
 	       !cm_heap_add_segment_locked(heap, given->addr, given->size, flags, &block);
 }
 
-static void forget_lost_elsewhere(struct cm_heap *heap, uint64_t addr)
-{
-	struct cm_device *each;
-
-	for (each = heap->device->first; each; each = cm_device_next_shard(each)) {
-		cm_lock_acquire(&each->lock);
-		cm_heap_forget_lost_locked(each, addr);
-		cm_lock_release(&each->lock);
-	}
-}
-
 /* Gets a new segment of `segment_size`, and serves the request from it. What cannot be entered goes
  * back, and the end of its context waits for that. */
 static int alloc_segment(const struct cm_slow_request *request, uint64_t segment_size,
@@ -108,8 +97,7 @@ static int alloc_segment(const struct cm_slow_request *request, uint64_t segment
 	if (err)
 		return err;
 	cm_cache_await_place(heap->cache, given.addr, segment_size);
-	if (cm_device_has_shards(device))
-		forget_lost_elsewhere(heap, given.addr);
+	cm_heap_forget_lost(heap->cache, given.addr);
 	cm_lock_acquire(&device->lock);
 	err = enter_segment_locked(request, &given, gone, flags);
 	goes_back = err && cm_pending_release_begin_new_locked(&device->releases, &given, gone);

@@ -111,20 +111,55 @@ fixture_case(so_it_is_if_nobody_gets_the_memory_again)
 	assert_int_equal(scene.f->driver.called[FAKE_MEM_FREE], 2);
 }
 
-/* A library that no hook reaches has freed it: nothing of ours waits for that work any more. */
-fixture_case(what_another_has_freed_waits_for_nobody)
+/* A library that no hook reaches has freed the block. */
+static void lose(struct scene *scene)
 {
 	const struct cm_driver_ops *ops = fake_driver_ops();
+
+	assert_true(ops->gate_enter());
+	assert_int_equal(ops->mem_free(scene->f->ctx, scene->block), 0);
+	ops->gate_leave();
+}
+
+/* Nothing of ours waits for that work any more. */
+fixture_case(what_another_has_freed_waits_for_nobody)
+{
 	struct scene scene = open_scene(*state);
 
 	(void)copy(&scene, 10 * MS);
-	assert_true(ops->gate_enter());
-	assert_int_equal(ops->mem_free(scene.f->ctx, scene.block), 0);
-	ops->gate_leave();
+	lose(&scene);
 	assert_true(is_had_again(&scene));
 	assert_current(scene.f, CM_POOL_ALL, CM_STAT_SEGMENT, 1);
 	assert_current(scene.f, CM_POOL_ALL, CM_STAT_ACTIVE, 1);
 	fake_finish_all();
+}
+
+static struct scene *losing;
+
+/* Addresses are the process's: the driver may give them to another device. */
+static int alloc_lost(uint64_t ctx, uint64_t bytes, uint64_t *ret_addr)
+{
+	const int err = fake_driver_ops()->mem_alloc(losing->f->ctx, bytes, ret_addr);
+
+	losing->f->driver.memory[0].ctx = ctx;
+	return err;
+}
+
+fixture_case(it_makes_way_for_memory_of_another_device)
+{
+	struct cm_driver_ops ops = *fake_driver_ops();
+	struct scene scene = open_scene(*state);
+	uint64_t addr;
+
+	lose(&scene);
+	losing = &scene;
+	ops.mem_alloc = alloc_lost;
+	scene.f->cache->ops = &ops;
+	assert_int_equal(fixture_alloc(scene.f, scene.heap, BLOCK, &addr), 0);
+	scene.f->cache->ops = fake_driver_ops();
+	assert_int_equal(addr, scene.block);
+	assert_current(scene.f, CM_POOL_ALL, CM_STAT_SEGMENT, 0);
+	assert_int_equal(cm_cache_rows_of(scene.f->cache, addr), 2);
 }
 
 /* Until an event has shown it to be done, and no longer. */
