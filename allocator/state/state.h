@@ -322,11 +322,11 @@ struct cm_cache {
 	struct cm_heap *_Atomic heap[CM_HEAPS_MAX]; /* a slot is reused, its heap never freed */
 	_Atomic uint32_t contexts;                  /* heaps in use */
 	_Atomic bool wants_close;
-	_Atomic bool has_named;   /* a segment was NAMED; it never goes back */
-	_Atomic uint64_t events;  /* devices whose rings are written, a bit a row */
-	bool pinned_events;       /* the ring of pinned memory is; guarded by the event lock */
-	_Atomic uint64_t ooms;    /* requests that failed for lack of memory */
-	_Atomic uint64_t returns; /* to the driver that are done, see cm_cache_returns */
+	_Atomic bool has_named;     /* a segment was NAMED; it never goes back */
+	_Atomic uint64_t events;    /* devices whose rings are written, a bit a row */
+	_Atomic bool pinned_events; /* the ring of pinned memory is; changed under the event lock */
+	_Atomic uint64_t ooms;      /* requests that failed for lack of memory */
+	_Atomic uint64_t returns;   /* to the driver that are done, see cm_cache_returns */
 	/* 1: the block row is FREE device memory. A merge with neighbours reads this array, in
 	 * which sixty rows share a cache line, instead of rows that it does not need otherwise. A
 	 * line belongs to one device, see cm_rows_fetch_blocks; the first one to none, since a
