@@ -20,11 +20,6 @@ static const struct {
 #undef OP
 };
 
-const char *proof_op_name(enum proof_op_kind kind)
-{
-	return operations[kind].name;
-}
-
 /* splitmix64 (Steele, Lea and Flood, 2014): any seed will do. */
 static uint64_t draw(uint64_t *state)
 {

@@ -37,8 +37,6 @@ struct proof_op {
 	uint64_t arg[PROOF_ARGS];
 };
 
-const char *proof_op_name(enum proof_op_kind kind);
-
 struct proof_run;
 
 /*

@@ -19,12 +19,6 @@ def start_of(pid):
     return int(pathlib.Path(f'/proc/{pid}/stat').read_text('utf-8').rpartition(')')[2].split()[19])
 
 
-def comm_of(kit_, *words):
-    run = tool(kit_, 'show', '--json', *words)
-    assert run.returncode == 0, run
-    return run.stdout
-
-
 def another_user_is_not_taken_for_the_process(kit_):
     """Whatever start time the forged file claims, and though it is locked as a live one is."""
     need_root()

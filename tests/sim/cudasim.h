@@ -61,8 +61,6 @@ unsigned cudasim_holdings(struct cudasim_holding *holdings, unsigned room);
 int cudasim_fail(const char *name, uint64_t n, int code);
 /* Takes all planned failures back and counts calls anew. */
 void cudasim_clear_failures(void);
-/* Calls that a failure of any function could have hit, since the start or the last clearing. */
-uint64_t cudasim_failable_calls(void);
 
 /*
  * Once, before the n-th call of any function that the calling thread makes from now on (1: the

@@ -251,17 +251,3 @@ uint64_t device_wrong(CUdeviceptr at, uint32_t value, size_t count, CUstream str
 	CHECK(cuStreamSynchronize(stream));
 	return wrong;
 }
-
-uint64_t device_digest(CUdeviceptr at, size_t bytes, CUstream stream)
-{
-	void *copy = malloc(bytes);
-	uint64_t digest;
-
-	if (!copy)
-		tell_failure("no memory");
-	CHECK(cuMemcpyDtoHAsync(copy, at, bytes, stream));
-	CHECK(cuStreamSynchronize(stream));
-	digest = tell_digest(0, copy, bytes);
-	free(copy);
-	return digest;
-}

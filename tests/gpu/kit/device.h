@@ -60,8 +60,6 @@ uint32_t device_random(uint64_t *state);
 
 /* Waits for the stream; how many of the words differ from the value. */
 uint64_t device_wrong(CUdeviceptr at, uint32_t value, size_t count, CUstream stream);
-/* Waits for the stream; digest of the bytes. */
-uint64_t device_digest(CUdeviceptr at, size_t bytes, CUstream stream);
 
 /* For programs that make contexts: the calling thread's kernels are the current context's from
  * here. */

@@ -196,11 +196,6 @@ EXPORT void cudasim_clear_failures(void)
 	sim_faults_clear();
 }
 
-EXPORT uint64_t cudasim_failable_calls(void)
-{
-	return sim_faults_seen();
-}
-
 EXPORT void cudasim_interrupt(uint64_t n, void (*meanwhile)(void *data), void *data)
 {
 	struct sim_thread *self = sim_thread_self();

@@ -118,13 +118,3 @@ void sim_faults_clear(void)
 	pthread_mutex_unlock(&faults_lock);
 	atomic_store_explicit(&sim_faults_counting, true, memory_order_relaxed);
 }
-
-uint64_t sim_faults_seen(void)
-{
-	uint64_t count;
-
-	pthread_mutex_lock(&faults_lock);
-	count = seen[SIM_CALL_COUNT];
-	pthread_mutex_unlock(&faults_lock);
-	return count;
-}

@@ -28,7 +28,4 @@ bool sim_faults_add(enum sim_call call, uint64_t n, CUresult code);
 void sim_faults_start(void);
 void sim_faults_clear(void);
 
-/* How many calls that can fail were made since the start or the last clearing. */
-uint64_t sim_faults_seen(void);
-
 #endif

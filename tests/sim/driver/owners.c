@@ -145,15 +145,6 @@ struct sim_owner *sim_owners_allocate(struct sim_holding *holding, const struct 
 	return heir;
 }
 
-struct sim_owner *sim_owners_find(uint64_t addr, uint64_t bytes)
-{
-	struct sim_span *span = sim_spans_first(&spans, addr, addr + bytes);
-
-	while (span && !((struct sim_owner *)span->value)->live)
-		span = sim_spans_first(&spans, span->end, addr + bytes);
-	return span ? span->value : NULL;
-}
-
 struct sim_owner *sim_owners_find_allocated(uint64_t addr)
 {
 	const struct sim_span *span = sim_spans_first(&spans, addr, addr + 1);

@@ -47,8 +47,6 @@ struct sim_known {
 struct sim_owner *sim_owners_allocate(struct sim_holding *holding, const struct sim_known *known,
 				      struct sim_holding **ret_conflict);
 
-/* The living owner of the address, or of some of the addresses; NULL: none. */
-struct sim_owner *sim_owners_find(uint64_t addr, uint64_t bytes);
 /* The owner, dead or alive, to which an allocator has given the address. */
 struct sim_owner *sim_owners_find_allocated(uint64_t addr);
 
