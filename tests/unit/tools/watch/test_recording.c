@@ -210,7 +210,7 @@ CM_TEST_WITH(a_full_disk_takes_no_earlier_sample, setup, teardown)
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &whole), 0);
 	full = (struct rlimit){.rlim_cur = (rlim_t)before.st_size + 5, .rlim_max = whole.rlim_max};
 	(void)signal(SIGXFSZ, SIG_IGN);
-	(void)alarm(20); /* one that tries again for ever */
+	(void)alarm(60); /* one that tries again for ever */
 	recorder = open_recorder(f);
 	step(f);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
