@@ -45,8 +45,10 @@ def complaints_of(path, content):
         for pattern, what in LINES:
             if pattern.search(line):
                 yield number, what
-        for char in filter(is_invisible, line):
-            yield number, f'invisible character U+{ord(char):04X}'
+        # Most lines need no look at each character.
+        if not line.replace('\t', '').isprintable():
+            for char in filter(is_invisible, line):
+                yield number, f'invisible character U+{ord(char):04X}'
         if path.suffix in FOLDED and len(line.expandtabs(8)) > COLUMNS:
             yield number, f'more than {COLUMNS} columns'
     if path.suffix in C_LIKE:
