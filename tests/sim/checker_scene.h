@@ -125,7 +125,7 @@ static inline int begin_case(void **state)
 	struct scene *scene = calloc(1, sizeof(*scene));
 	CUcontext ctx;
 
-	if (!scene || cuCtxCreate(&ctx, NULL, 0, 0))
+	if (!scene || cuInit(0) || cuCtxCreate(&ctx, NULL, 0, 0))
 		return -1;
 	set_scene(scene, NON_BLOCKING, NON_BLOCKING);
 	*state = scene;

@@ -395,10 +395,3 @@ in_scene(clocks_stay_few)
 	assert_true(after.forgotten > 0);
 	expect_found(0);
 }
-
-int main(void)
-{
-	if (cuInit(0))
-		return 1;
-	return cm_run_tests(NULL, NULL);
-}

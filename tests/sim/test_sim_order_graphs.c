@@ -281,10 +281,3 @@ in_scene(barrier_holds_graphs)
 	assert_ok(cuGraphLaunch(exec, scene->new));
 	expect_found(0);
 }
-
-int main(void)
-{
-	if (cuInit(0))
-		return 1;
-	return cm_run_tests(NULL, NULL);
-}

@@ -276,10 +276,3 @@ in_scene(new_context_may_have_old_memory)
 	work(scene->touch, scene->new, again);
 	expect_found(0);
 }
-
-int main(void)
-{
-	if (cuInit(0))
-		return 1;
-	return cm_run_tests(NULL, NULL);
-}
