@@ -148,7 +148,7 @@ CM_ROLE(devices)
 	must_be_ordered();
 }
 
-CM_ROLE(asked)
+static void play_asked(void)
 {
 	cm_open(0);
 	loop();
