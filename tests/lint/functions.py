@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""No function has more than 60 lines, and no short name means another thing in every file.
+"""No function has more than 60 lines, no short name means another thing in every file, and no
+Python function is there that nothing names: a case that is in no list is never run.
 
 A name that the product gives to a static function in more than 3 files needs a row in SAME: there it
 means the same each time.
@@ -69,8 +70,22 @@ def name_complaints_of(contents):
             yield f'functions.py: SAME need not have {name}'
 
 
+def unnamed_complaints_of(contents):
+    """`contents`: {path: text}, of programs without a suffix as well."""
+    words = collections.Counter(word for content in contents.values()
+                                for word in re.findall(r'\w+', content))
+    for path, content in contents.items():
+        for node in ast.parse(content).body if path.endswith('.py') else ():
+            if isinstance(node, ast.FunctionDef) and not node.decorator_list \
+                    and words[node.name] == 1:
+                yield f'{path}:{node.lineno}: nothing names {node.name}()'
+
+
 def main():
     complaints, product = [], {}
+    scripts = {str(path): tree.text(path) for path in tree.files('.py', '')
+               if path.suffix or path.name == 'run'}
+    complaints += unnamed_complaints_of(scripts)
     for path in tree.files('.c', '.h', '.py'):
         content = tree.text(path)
         complaints += [f'{path}:{line}: {what}' for line, what in complaints_of(path, content)]

@@ -173,6 +173,12 @@ def misnamed():
     for faulty in (same | fair | {'tools/a.c': content}, fair):
         if not list(functions.name_complaints_of(faulty)):
             yield f'functions: overlooks a name in {sorted(faulty)[:4]}'
+    case = 'def f():\n    pass\n'
+    for listed in ('cases = [f]\n', '@case\n'):
+        if list(functions.unnamed_complaints_of({'a.py': listed + case})):
+            yield f'functions: takes a case for one that nobody runs, with {listed}'
+    if not list(functions.unnamed_complaints_of({'a.py': case, 'run': 'g\n'})):
+        yield 'functions: overlooks a case that nobody runs'
 
 
 def misdrawn():
