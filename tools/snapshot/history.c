@@ -283,11 +283,20 @@ static void add_bytes(struct cm_sum *sum, enum cm_measure measure, uint64_t byte
 	sum->bytes[measure] += bytes;
 }
 
+/* Was the memory allocated, and not yet freed, after that event? */
+static bool is_live_at(const struct cm_span *span, uint32_t event)
+{
+	const bool begun = span->begin == CM_BEFORE || (event != CM_BEFORE && span->begin <= event);
+
+	return begun && span->freed != CM_BEFORE &&
+	       (span->freed == CM_NEVER || event == CM_BEFORE || span->freed > event);
+}
+
 void cm_sum_add(struct cm_sum *sum, const struct cm_history *history, const struct cm_span *span)
 {
 	if (span->freed == CM_NEVER)
 		add_bytes(sum, CM_MEASURE_LIVE, span->size);
-	if (cm_span_is_live_at(span, history->peak))
+	if (is_live_at(span, history->peak))
 		add_bytes(sum, CM_MEASURE_PEAK, span->size);
 	if (span->begin == CM_BEFORE)
 		return;

@@ -62,15 +62,6 @@ static inline const struct cm_level *cm_history_level(const struct cm_history *h
 	return event < history->events ? &history->level[event] : &history->start;
 }
 
-/* Was the memory allocated, and not yet freed, after that event? */
-static inline int cm_span_is_live_at(const struct cm_span *span, uint32_t event)
-{
-	const int begun = span->begin == CM_BEFORE || (event != CM_BEFORE && span->begin <= event);
-
-	return begun && span->freed != CM_BEFORE &&
-	       (span->freed == CM_NEVER || event == CM_BEFORE || span->freed > event);
-}
-
 /* What a flame graph shows. */
 enum cm_measure {
 	CM_MEASURE_LIVE,      /* allocated at the end */
