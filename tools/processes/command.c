@@ -61,7 +61,8 @@ static int complain_failure(const struct cm_options *options, const struct cm_pr
 			       "memory would wait for it; try again later",
 			       pid);
 	case -ENOSPC:
-		return cm_fail(CM_EXIT_TARGET, "process %d has no space for it in %s", pid,
+		return cm_fail(CM_EXIT_TARGET,
+			       "process %d cannot do this: no space is left for its region %s", pid,
 			       process->path);
 	case -ESHUTDOWN:
 		return cm_fail(CM_EXIT_TARGET, "process %d is ending", pid);

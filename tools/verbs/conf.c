@@ -117,7 +117,7 @@ static int list(const struct cm_options *options)
 	int exit;
 
 	if (options->arg_count > 1) {
-		cm_complain("the options of one process at a time");
+		cm_complain("more than one word: name one process, of which to list the options");
 		advise_on_options(options);
 		return CM_EXIT_USAGE;
 	}

@@ -162,7 +162,9 @@ static int read_patient(const struct cm_options *options, struct cm_patient *pat
 	if (cm_number_parse(options->args[0], INT32_MAX, &pid) || !pid)
 		patient->command = options->args;
 	else if (options->arg_count > 1)
-		return cm_fail(CM_EXIT_USAGE, "one process at a time, and options before it");
+		return cm_fail(CM_EXIT_USAGE,
+			       "nothing may follow process %s; options come before it",
+			       options->args[0]);
 	else
 		patient->pid = (pid_t)pid;
 	return CM_EXIT_OK;
