@@ -253,6 +253,8 @@ CM_ROLE(storm)
 	unsigned i;
 
 	OK(cuDeviceGetDefaultMemPool(&pool, 0));
+	/* The library has started: who comes meanwhile does not wait for that for long. */
+	OK(cuMemFree_v2(cm_get(MIB)));
 	for (i = 0; i < THREADS; i++) {
 		taker[i] = (struct taker){.ctx = ctx, .seed = i + 1};
 		CM_MUST(!pthread_create(&taker[i].thread, NULL, take_and_free, &taker[i]));
