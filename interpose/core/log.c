@@ -98,20 +98,14 @@ void cm_log(enum cm_log_level level, const char *format, ...)
 	va_list args;
 	int n;
 
-	cm_cancel_hold();
-	if (level > atomic_load_explicit(&max_level, memory_order_relaxed) || !is_writable())
-		goto out;
 	n = snprintf(line, sizeof(line), "%s", prefix);
 	va_start(args, format);
 	n += vsnprintf(line + prefix_bytes, sizeof(line) - sizeof(prefix), format, args);
 	va_end(args);
-	if (n < prefix_bytes)
-		goto out;
 	if (n > LINE_BYTES - 2)
 		n = LINE_BYTES - 2;
 	line[n] = '\n';
-	write_quietly(line, (size_t)n + 1);
-out:
-	cm_cancel_allow();
+	if (n >= prefix_bytes)
+		(void)cm_log_text(level, line, (size_t)n + 1);
 	errno = saved;
 }

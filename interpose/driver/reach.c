@@ -52,7 +52,8 @@ uint64_t cm_reach_of_unpacked(const CUmemDecompressParams *list, size_t count)
 	return named;
 }
 
-/* The address has the same place in a wait and in a write; the others have none. */
+/* The address has the same place in a wait and in a write; two others have none. What is not known
+ * may name any memory. */
 uint64_t cm_reach_of_words(const CUstreamBatchMemOpParams *ops, unsigned int count)
 {
 	uint64_t named = 0;
@@ -70,14 +71,9 @@ uint64_t cm_reach_of_words(const CUstreamBatchMemOpParams *ops, unsigned int cou
 		case CU_STREAM_MEM_OP_BARRIER:
 			break;
 		default:
-			named |= cm_reach_of_any();
+			named |= cm_cache_all_rows(cm_process_cache_if_made());
 		}
 	return named;
-}
-
-uint64_t cm_reach_of_any(void)
-{
-	return cm_cache_all_rows(cm_process_cache_if_made());
 }
 
 /* Also in a thread whose hook depth longjmp or cancellation left set: its work reaches memory,

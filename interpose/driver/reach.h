@@ -33,8 +33,6 @@ uint64_t cm_reach_of_list(const CUdeviceptr *list, size_t count);
 uint64_t cm_reach_of_boxes(const CUDA_MEMCPY3D_BATCH_OP *list, size_t count);
 uint64_t cm_reach_of_unpacked(const CUmemDecompressParams *list, size_t count);
 uint64_t cm_reach_of_words(const CUstreamBatchMemOpParams *ops, unsigned int count);
-/* All devices, for work that may name any memory. */
-uint64_t cm_reach_of_any(void);
 
 /* Around the submission of such work to the stream, whether the driver takes it or not:
  * cm_cache_begin_reach and cm_cache_end_reach. The first may block for work that a native free

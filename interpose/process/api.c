@@ -41,7 +41,7 @@ static bool is_no_device(int device)
 	int value;
 
 	return device < CUDAMEM_CURRENT_DEVICE ||
-	       (device != CUDAMEM_CURRENT_DEVICE && cm_real.cuDeviceGetAttribute &&
+	       (device != CUDAMEM_CURRENT_DEVICE &&
 		cm_real.cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_WARP_SIZE, device) ==
 			CUDA_ERROR_INVALID_DEVICE);
 }

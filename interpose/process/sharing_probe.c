@@ -11,10 +11,6 @@
 /* Weak, so that the loader does not become a NEEDED library. */
 #pragma weak _r_debug
 
-/* The first and last byte of this object. */
-extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-extern const char _end[] __attribute__((visibility("hidden")));
-
 /* Set by launchers of parallel programs. A size of 1 is a single process. */
 static const struct launch_variable {
 	const char *name;
@@ -93,11 +89,6 @@ static bool is_sharing_call(const char *symbol, void *const *slot, const void *a
 	return false;
 }
 
-static bool is_ours(const void *address)
-{
-	return (const char *)address >= __ehdr_start && (const char *)address < _end;
-}
-
 /* Whether a call that names memory is bound past us. Unbound, it leads into its own object. */
 static bool passes_by(const char *symbol, void *const *slot, const void *arg)
 {
@@ -106,7 +97,7 @@ static bool passes_by(const char *symbol, void *const *slot, const void *arg)
 
 	for (i = 0; i < COUNT(naming_calls); i++)
 		if (!strcmp(symbol, naming_calls[i].symbol))
-			return *slot && !is_ours(*slot) &&
+			return *slot && !cm_is_own_address(*slot) &&
 			       !cm_object_read(arg, (uintptr_t)*slot, &unused);
 	return false;
 }

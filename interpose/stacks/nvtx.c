@@ -144,13 +144,7 @@ static void *register_w(void *domain, const wchar_t *wide)
 }
 
 /* A handle is an address that nobody else has. */
-static void *domain_create_a(const char *name)
-{
-	(void)name;
-	return malloc(1);
-}
-
-static void *domain_create_w(const wchar_t *name)
+static void *domain_create(const void *name)
 {
 	(void)name;
 	return malloc(1);
@@ -191,12 +185,9 @@ int InitializeInjectionNvtx2(cm_nvtx_export_fn *get_export_table)
 		{CORE_POP, (any_fn)pop_range},
 	};
 	static const struct callback core2[] = {
-		{CORE2_PUSH_EX, (any_fn)domain_push_ex},
-		{CORE2_POP, (any_fn)domain_pop},
-		{CORE2_REGISTER_A, (any_fn)register_a},
-		{CORE2_REGISTER_W, (any_fn)register_w},
-		{CORE2_CREATE_A, (any_fn)domain_create_a},
-		{CORE2_CREATE_W, (any_fn)domain_create_w},
+		{CORE2_PUSH_EX, (any_fn)domain_push_ex}, {CORE2_POP, (any_fn)domain_pop},
+		{CORE2_REGISTER_A, (any_fn)register_a},  {CORE2_REGISTER_W, (any_fn)register_w},
+		{CORE2_CREATE_A, (any_fn)domain_create}, {CORE2_CREATE_W, (any_fn)domain_create},
 		{CORE2_DESTROY, (any_fn)domain_destroy},
 	};
 	const struct callbacks *callbacks = get_export_table(TABLE_CALLBACKS);

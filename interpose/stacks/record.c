@@ -10,6 +10,7 @@
 #include "interpose/stacks/early_stack.h"
 #include "interpose/stacks/python.h"
 #include "interpose/stacks/unwind.h"
+#include "interpose/symbols/next_symbol.h"
 #include "stats/intern.h"
 #include "stats/modules.h"
 #include "stats/region.h"
@@ -40,10 +41,6 @@ static struct {
 
 /* Held while the settings change. */
 static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
-
-/* The first and last byte of this library. */
-extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-extern const char _end[] __attribute__((visibility("hidden")));
 
 /* Reasons that were noted before there was a region. */
 static const char *_Atomic early_cause[CM_CAUSE_COUNT];

@@ -63,7 +63,7 @@ void cm_entry_points_publish(uint64_t *table)
  * has such a function, nor has another object. The last search leaves its message for dlerror. */
 static bool is_ours_alone(const struct cm_hook *hook, const void *found)
 {
-	return found && cm_real_is_ours(found) && cm_driver_lacks(hook->symbol) &&
+	return found && cm_is_own_address(found) && cm_driver_lacks(hook->symbol) &&
 	       !cm_next_dlsym(RTLD_NEXT, hook->symbol);
 }
 

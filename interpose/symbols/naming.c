@@ -73,7 +73,7 @@ static void *find_original(size_t row)
 		handle = find_library(cm_namings[row].library);
 		found = handle ? look_up(handle, &cm_namings[row]) : NULL;
 	}
-	if (found && !cm_real_is_ours(found))
+	if (found && !cm_is_own_address(found))
 		(void)set_original(row, found);
 	return __atomic_load_n(&originals[row], __ATOMIC_RELAXED);
 }
@@ -176,7 +176,7 @@ void *cm_naming_lookup(void *handle, const char *name, const char *version)
 	if (handle == RTLD_DEFAULT)
 		handle = RTLD_NEXT;
 	found = version ? cm_next_dlvsym(handle, name, version) : cm_next_dlsym(handle, name);
-	if (found && cm_real_is_ours(found))
+	if (found && cm_is_own_address(found))
 		return NULL;
 	stub = found ? stub_of(row, handle, version, found) : NULL;
 	if (!stub && (found || (handle == RTLD_NEXT && find_library(cm_namings[row].library))))

@@ -18,6 +18,15 @@ struct cm_object {
 	const char *name;
 };
 
+/* The first and last byte of this library. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+static inline bool cm_is_own_address(const void *address)
+{
+	return (const char *)address >= __ehdr_start && (const char *)address < _end;
+}
+
 bool cm_text_is_equal(const char *a, const char *b);
 bool cm_text_has_prefix(const char *text, const char *prefix);
 

@@ -13,10 +13,6 @@
 typedef void *dlopen_fn(const char *path, int flags);
 typedef int dlinfo_fn(void *handle, int request, void *info);
 
-/* The first and last byte of this object. */
-extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-extern const char _end[] __attribute__((visibility("hidden")));
-
 struct cm_real cm_real = {
 #define CM_HOOK(symbol, base, version, flags) \
 	.symbol = (__typeof__(symbol) *)(void (*)(void))cm_real_missing,
@@ -98,11 +94,6 @@ bool cm_driver_lacks(const char *symbol)
 	return find_object(NULL, &object) && !cm_object_symbol(&object, symbol);
 }
 
-bool cm_real_is_ours(const void *address)
-{
-	return (const char *)address >= __ehdr_start && (const char *)address < _end;
-}
-
 void *cm_real_get(const struct cm_hook *hook)
 {
 	void *function = hook->real ? __atomic_load_n(hook->real, __ATOMIC_RELAXED) : NULL;
@@ -112,7 +103,7 @@ void *cm_real_get(const struct cm_hook *hook)
 
 void cm_real_set(const struct cm_hook *hook, void *function)
 {
-	if (!cm_real_is_ours(function))
+	if (!cm_is_own_address(function))
 		__atomic_store_n(hook->real, function, __ATOMIC_RELAXED);
 }
 
@@ -120,7 +111,7 @@ static void set_if_missing(const struct cm_hook *hook, void *function)
 {
 	void *missing = (void *)cm_real_missing;
 
-	if (function && hook->real && !cm_real_is_ours(function))
+	if (function && hook->real && !cm_is_own_address(function))
 		__atomic_compare_exchange_n(hook->real, &missing, function, false, __ATOMIC_RELAXED,
 					    __ATOMIC_RELAXED);
 }
@@ -168,8 +159,8 @@ bool cm_driver_add_lookup(void *handle, const struct cm_hook *hook, void *found)
 	struct cm_object object;
 
 	/* Another interposer behind us may answer for the driver's own handle. */
-	if (cm_real_is_ours(found) || !((find_handle(handle, &object) && is_driver(&object)) ||
-					(find_object(found, &object) && is_driver(&object))))
+	if (cm_is_own_address(found) || !((find_handle(handle, &object) && is_driver(&object)) ||
+					  (find_object(found, &object) && is_driver(&object))))
 		return false;
 	load_originals(&object, false);
 	cm_real_set(hook, found);

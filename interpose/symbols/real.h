@@ -26,9 +26,6 @@ bool cm_driver_add_lookup(void *handle, const struct cm_hook *hook, void *found)
  * it, else from the loaded driver, else by loading the driver. Returns false if there is none. */
 bool cm_driver_add_symbol(const struct cm_hook *hook);
 
-/* Whether the address lies in this library. */
-bool cm_real_is_ours(const void *address);
-
 /* Whether a driver is known; until then every original is cm_real_missing. */
 bool cm_real_is_loaded(void);
 
