@@ -36,6 +36,17 @@ static inline struct cm_cache *cm_process_cache_if_made(void)
 	return atomic_load_explicit(&cm_process.cache, memory_order_acquire);
 }
 
+/* What an address is: CM_PLACE_FOREIGN before the start. */
+static inline struct cm_place_info cm_process_lookup(uint64_t addr)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+	struct cm_place_info info = {.place = CM_PLACE_FOREIGN};
+
+	if (cache)
+		cm_cache_lookup(cache, addr, &info);
+	return info;
+}
+
 /* The region, or NULL before the start and in a process that caches nothing. */
 struct cm_region *cm_process_region(void);
 

@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "interpose/driver/host_memory_ends.h"
 
-#include "allocator/cache.h"
 #include "interpose/core/state.h"
 #include "interpose/driver/host_work.h"
 
 bool cm_end_is_host(CUdeviceptr addr)
 {
-	struct cm_cache *cache = cm_process_cache_if_made();
-	struct cm_place_info info = {.place = CM_PLACE_FOREIGN};
 	unsigned int type = 0, managed = 0;
 
-	if (cache)
-		cm_cache_lookup(cache, addr, &info);
-	if (info.place != CM_PLACE_FOREIGN)
+	if (cm_process_lookup(addr).place != CM_PLACE_FOREIGN)
 		return false;
 	if (cm_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, addr) !=
 		    CUDA_SUCCESS ||

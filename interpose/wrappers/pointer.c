@@ -25,18 +25,6 @@ static void mark_bound(CUdeviceptr addr)
 
 #define NO_MEMORY ((CUdeviceptr)1) /* an address that belongs to no allocation */
 
-/* The relation of the address to the program's block: its start, inside it, or in no block.
- * FOREIGN: the driver knows. */
-static enum cm_place find_block(CUdeviceptr addr, struct cm_place_info *ret_info)
-{
-	struct cm_cache *cache = cm_process_cache_if_made();
-
-	if (!cache)
-		return CM_PLACE_FOREIGN;
-	cm_cache_lookup(cache, addr, ret_info);
-	return ret_info->place;
-}
-
 static bool is_in_use(enum cm_place place)
 {
 	return place == CM_PLACE_LIVE || place == CM_PLACE_INTERIOR;
@@ -44,12 +32,11 @@ static bool is_in_use(enum cm_place place)
 
 static CUresult find_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr addr)
 {
-	struct cm_place_info info;
-	enum cm_place place = find_block(addr, &info);
-	CUresult res = cm_real.cuMemGetAddressRange_v2(base, bytes,
-						       place == CM_PLACE_IDLE ? NO_MEMORY : addr);
+	const struct cm_place_info info = cm_process_lookup(addr);
+	CUresult res = cm_real.cuMemGetAddressRange_v2(
+		base, bytes, info.place == CM_PLACE_IDLE ? NO_MEMORY : addr);
 
-	if (res != CUDA_SUCCESS || !is_in_use(place))
+	if (res != CUDA_SUCCESS || !is_in_use(info.place))
 		return res;
 	if (base)
 		*base = info.block_addr;
@@ -71,12 +58,12 @@ static bool is_of_range(CUpointer_attribute attribute)
 
 /* The answer to a query about the range of an address: 0 if it is no memory, as with
  * cuPointerGetAttributes. */
-static uint64_t range_part(CUpointer_attribute attribute, struct cm_place_info info)
+static uint64_t range_part(CUpointer_attribute attribute, const struct cm_place_info *info)
 {
-	if (!is_in_use(info.place))
+	if (!is_in_use(info->place))
 		return 0;
-	return attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR ? info.block_addr
-								  : info.requested;
+	return attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR ? info->block_addr
+								  : info->requested;
 }
 
 /* Replaces the driver's successful answer if it is about its whole allocation: a block inside has
@@ -89,48 +76,37 @@ static void name_block(void *answer, CUpointer_attribute attribute, CUdeviceptr 
 	     attribute != CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE) ||
 	    !cm_hook_enter())
 		return;
-	if (find_block(addr, &info) == CM_PLACE_FOREIGN)
+	info = cm_process_lookup(addr);
+	if (info.place == CM_PLACE_FOREIGN)
 		; /* the driver's answer stays */
 	else if (is_of_range(attribute))
-		*(uint64_t *)answer = range_part(attribute, info);
+		*(uint64_t *)answer = range_part(attribute, &info);
 	else if (info.block_addr != info.segment_addr)
 		*(bool *)answer = false;
 	cm_hook_leave();
 }
 
-/* The context of a block on pages, or NULL. */
-static CUcontext context_of_pages(struct cm_cache *cache, CUdeviceptr addr)
-{
-	struct cm_place_info info;
-
-	cm_cache_lookup(cache, addr, &info);
-	if (info.place == CM_PLACE_FOREIGN || !(info.segment_flags & CM_SEGMENT_PAGED))
-		return NULL;
-	return (CUcontext)(uintptr_t)info.ctx;
-}
-
 /* Replaces the driver's successful answer for a block on pages. */
 static void name_context(CUcontext *answer, CUdeviceptr addr)
 {
-	struct cm_cache *cache = cm_process_cache_if_made();
-	CUcontext found;
+	const struct cm_policy *policy = cm_process_policy();
+	struct cm_place_info info;
 
-	if (!cache || !cm_process_policy()->expandable_segments || !cm_hook_enter())
+	if (!policy || !policy->expandable_segments || !cm_hook_enter())
 		return;
-	found = context_of_pages(cache, addr);
-	if (found)
-		*answer = found;
+	info = cm_process_lookup(addr);
+	if (info.segment_flags & CM_SEGMENT_PAGED)
+		*answer = (CUcontext)(uintptr_t)info.ctx;
 	cm_hook_leave();
 }
 
 static bool is_gone(CUdeviceptr addr)
 {
-	struct cm_place_info info;
 	bool gone;
 
 	if (!cm_hook_enter())
 		return false;
-	gone = find_block(addr, &info) == CM_PLACE_IDLE;
+	gone = cm_process_lookup(addr).place == CM_PLACE_IDLE;
 	cm_hook_leave();
 	return gone;
 }

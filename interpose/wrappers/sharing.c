@@ -17,17 +17,6 @@
 
 #define NO_MEMORY ((CUdeviceptr)1) /* an address that belongs to no allocation */
 
-/* False if the memory is not ours. */
-static bool find_block(CUdeviceptr addr, struct cm_place_info *ret_info)
-{
-	struct cm_cache *cache = cm_process_cache_if_made();
-
-	if (!cache)
-		return false;
-	cm_cache_lookup(cache, addr, ret_info);
-	return ret_info->place != CM_PLACE_FOREIGN;
-}
-
 static void mark_exported(CUdeviceptr addr)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
@@ -53,9 +42,9 @@ static bool is_exportable(const struct cm_place_info *info)
 /* A handle names a whole driver allocation, and an importer gets its base. */
 static CUresult export(CUipcMemHandle *handle, CUdeviceptr addr)
 {
-	struct cm_place_info info;
+	const struct cm_place_info info = cm_process_lookup(addr);
 
-	if (!find_block(addr, &info))
+	if (info.place == CM_PLACE_FOREIGN)
 		return cm_real.cuIpcGetMemHandle(handle, addr);
 	/* For the program this is a stale pointer, so let the driver refuse. */
 	if (info.place == CM_PLACE_IDLE)
@@ -92,11 +81,10 @@ static bool mark_host_exported(CUdeviceptr addr)
 static CUresult export_range(void *handle, CUdeviceptr addr, size_t bytes,
 			     CUmemRangeHandleType type, unsigned long long flags)
 {
-	struct cm_place_info info;
+	const struct cm_place_info info = cm_process_lookup(addr);
+	const bool ours = info.place != CM_PLACE_FOREIGN;
 	CUresult res;
-	bool ours;
 
-	ours = find_block(addr, &info);
 	if (ours ? is_stale_range(&info, addr, bytes) : !mark_host_exported(addr))
 		return cm_real.cuMemGetHandleForAddressRange(handle, NO_MEMORY, bytes, type, flags);
 	if (ours)

@@ -54,12 +54,7 @@ CM_WRAP(cuMemCreate,
 /* Whether the address lies in a block on pages, which looks unmapped to the program. */
 static bool is_on_pages(CUdeviceptr addr)
 {
-	struct cm_cache *cache = cm_process_cache_if_made();
-	struct cm_place_info info = {0};
-
-	if (cache)
-		cm_cache_lookup(cache, addr, &info);
-	return info.segment_flags & CM_SEGMENT_PAGED;
+	return cm_process_lookup(addr).segment_flags & CM_SEGMENT_PAGED;
 }
 
 /* A handle of our page would reach whatever is mapped there after the block is freed. */
