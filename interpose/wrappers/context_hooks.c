@@ -117,29 +117,29 @@ END(cuCtxDestroy, destroy_context)
 END(cuCtxDestroy_v2, destroy_context)
 END(cuCtxDetach, detach_context)
 
-CUresult cm_wrap_cuCtxAttach(CUcontext *ctx, unsigned int flags)
+static CUresult attach_context(CUcontext *ctx, unsigned int flags)
 {
-	CUresult res;
+	const CUresult res = cm_real.cuCtxAttach(ctx, flags);
 
-	if (!cm_hook_enter())
-		return cm_real.cuCtxAttach(ctx, flags);
-	res = cm_real.cuCtxAttach(ctx, flags);
 	if (res == CUDA_SUCCESS)
 		cm_registry_count_users(*ctx, 1);
-	cm_hook_leave();
 	return res;
 }
 
-CUresult cm_wrap_cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc desc, CUdevice device,
-				  unsigned int flags)
+static CUresult create_green(CUgreenCtx *green, CUdevResourceDesc desc, CUdevice device,
+			     unsigned int flags)
 {
-	CUresult res;
+	const CUresult res = cm_real.cuGreenCtxCreate(green, desc, device, flags);
 
-	if (!cm_hook_enter())
-		return cm_real.cuGreenCtxCreate(green, desc, device, flags);
-	res = cm_real.cuGreenCtxCreate(green, desc, device, flags);
 	if (res == CUDA_SUCCESS)
 		cm_context_stop_caching("the program uses green contexts");
-	cm_hook_leave();
 	return res;
 }
+
+/* clang-format off */
+CM_WRAP(cuCtxAttach, (CUcontext *ctx, unsigned int flags), (ctx, flags),
+	attach_context(ctx, flags))
+CM_WRAP(cuGreenCtxCreate,
+	(CUgreenCtx *green, CUdevResourceDesc desc, CUdevice device, unsigned int flags),
+	(green, desc, device, flags), create_green(green, desc, device, flags))
+/* clang-format on */

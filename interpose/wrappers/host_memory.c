@@ -66,32 +66,23 @@ static int alloc_pinned(void **ptr, size_t bytes, uint32_t kind)
 	return err;
 }
 
-CUresult cm_wrap_cuMemHostAlloc(void **ptr, size_t bytes, unsigned int flags)
+static CUresult alloc_with_flags(void **ptr, size_t bytes, unsigned int flags)
 {
-	int err;
+	int err = flags < CM_HOST_PLAIN ? alloc_pinned(ptr, bytes, flags) : -1;
 
-	if (!cm_hook_enter())
-		return cm_real.cuMemHostAlloc(ptr, bytes, flags);
-	err = flags < CM_HOST_PLAIN ? alloc_pinned(ptr, bytes, flags) : -1;
 	if (err < 0)
 		err = (int)note_forwarded(cm_real.cuMemHostAlloc(ptr, bytes, flags), bytes);
 	if (!err && flags & CU_MEMHOSTALLOC_DEVICEMAP)
 		cm_host_work_count_kernels();
-	cm_hook_leave();
 	return (CUresult)err;
 }
 
-CUresult cm_wrap_cuMemAllocHost_v2(void **ptr, size_t bytes)
+static CUresult alloc_plain(void **ptr, size_t bytes)
 {
-	int err;
+	const int err = alloc_pinned(ptr, bytes, CM_HOST_PLAIN);
 
-	if (!cm_hook_enter())
-		return cm_real.cuMemAllocHost_v2(ptr, bytes);
-	err = alloc_pinned(ptr, bytes, CM_HOST_PLAIN);
-	if (err < 0)
-		err = (int)note_forwarded(cm_real.cuMemAllocHost_v2(ptr, bytes), bytes);
-	cm_hook_leave();
-	return (CUresult)err;
+	return err < 0 ? note_forwarded(cm_real.cuMemAllocHost_v2(ptr, bytes), bytes)
+		       : (CUresult)err;
 }
 
 /* See memory.c: nothing starts inside a block. */
@@ -126,8 +117,6 @@ static CUresult free_pinned(void *ptr)
 	return cm_real.cuMemFreeHost((void *)(uintptr_t)forward);
 }
 
-CM_WRAP(cuMemFreeHost, (void *ptr), (ptr), free_pinned(ptr))
-
 static void count_registered(void *ptr, size_t bytes, uint64_t ns)
 {
 	struct cm_heap *heap = find_heap();
@@ -136,36 +125,35 @@ static void count_registered(void *ptr, size_t bytes, uint64_t ns)
 		cm_cache_host_add_registered(cm_process_cache(), heap, (uintptr_t)ptr, bytes, ns);
 }
 
-CUresult cm_wrap_cuMemHostRegister_v2(void *ptr, size_t bytes, unsigned int flags)
+static CUresult register_pages(void *ptr, size_t bytes, unsigned int flags)
 {
-	uint64_t start;
-	CUresult res;
+	const uint64_t start = cm_clock_now_ns();
+	const CUresult res = note_forwarded(cm_real.cuMemHostRegister_v2(ptr, bytes, flags), bytes);
 
-	if (!cm_hook_enter())
-		return cm_real.cuMemHostRegister_v2(ptr, bytes, flags);
-	start = cm_clock_now_ns();
-	res = note_forwarded(cm_real.cuMemHostRegister_v2(ptr, bytes, flags), bytes);
 	if (res == CUDA_SUCCESS && flags & CU_MEMHOSTREGISTER_DEVICEMAP)
 		cm_host_work_count_kernels();
 	if (res == CUDA_SUCCESS)
 		count_registered(ptr, bytes, cm_clock_now_ns() - start);
-	cm_hook_leave();
 	return res;
 }
 
-CUresult cm_wrap_cuMemHostUnregister(void *ptr)
+static CUresult unregister_pages(void *ptr)
 {
-	struct cm_cache *cache;
-	uint64_t start;
-	CUresult res;
+	const uint64_t start = cm_clock_now_ns();
+	const CUresult res = cm_real.cuMemHostUnregister(ptr);
+	struct cm_cache *cache = cm_process_cache_if_made();
 
-	if (!cm_hook_enter())
-		return cm_real.cuMemHostUnregister(ptr);
-	start = cm_clock_now_ns();
-	res = cm_real.cuMemHostUnregister(ptr);
-	cache = cm_process_cache_if_made();
 	if (res == CUDA_SUCCESS && cache)
 		cm_cache_host_remove_registered(cache, (uintptr_t)ptr, cm_clock_now_ns() - start);
-	cm_hook_leave();
 	return res;
 }
+
+/* clang-format off */
+CM_WRAP(cuMemHostAlloc, (void **ptr, size_t bytes, unsigned int flags), (ptr, bytes, flags),
+	alloc_with_flags(ptr, bytes, flags))
+CM_WRAP(cuMemAllocHost_v2, (void **ptr, size_t bytes), (ptr, bytes), alloc_plain(ptr, bytes))
+CM_WRAP(cuMemFreeHost, (void *ptr), (ptr), free_pinned(ptr))
+CM_WRAP(cuMemHostRegister_v2, (void *ptr, size_t bytes, unsigned int flags), (ptr, bytes, flags),
+	register_pages(ptr, bytes, flags))
+CM_WRAP(cuMemHostUnregister, (void *ptr), (ptr), unregister_pages(ptr))
+/* clang-format on */

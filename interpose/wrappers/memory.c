@@ -305,19 +305,18 @@ static CUresult read_mem_info(struct cm_cache *cache, size_t *free_bytes, size_t
 	return res;
 }
 
-CUresult cm_wrap_cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
+static CUresult tell_mem_info(size_t *free_bytes, size_t *total)
 {
-	struct cm_cache *cache;
-	size_t unwanted;
-	CUresult res;
-
-	if (!cm_hook_enter())
-		return cm_real.cuMemGetInfo_v2(free_bytes, total);
 	/* A program that asks before it allocates gets its limit, too. */
-	cache = cm_process_cache_for_request();
-	res = cache && (free_bytes || total)
-		      ? read_mem_info(cache, free_bytes ? free_bytes : &unwanted, total)
-		      : cm_real.cuMemGetInfo_v2(free_bytes, total);
-	cm_hook_leave();
-	return res;
+	struct cm_cache *cache = cm_process_cache_for_request();
+	size_t unwanted;
+
+	return cache && (free_bytes || total)
+		       ? read_mem_info(cache, free_bytes ? free_bytes : &unwanted, total)
+		       : cm_real.cuMemGetInfo_v2(free_bytes, total);
 }
+
+/* clang-format off */
+CM_WRAP(cuMemGetInfo_v2, (size_t *free_bytes, size_t *total), (free_bytes, total),
+	tell_mem_info(free_bytes, total))
+/* clang-format on */

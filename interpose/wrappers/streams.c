@@ -9,24 +9,12 @@
 
 static CUresult destroy(CUstream stream, CUresult (*real)(CUstream stream))
 {
-	CUresult res;
-
-	if (!cm_hook_enter())
-		return real(stream);
 	/* Before the call: once the driver has begun, a new stream may get the handle. */
 	cm_host_work_forget_stream(stream);
 	cm_context_forget_streams();
-	res = cm_capture_destroy_stream(stream, real);
-	cm_hook_leave();
-	return res;
+	return cm_capture_destroy_stream(stream, real);
 }
 
-CUresult cm_wrap_cuStreamDestroy(CUstream stream)
-{
-	return destroy(stream, cm_real.cuStreamDestroy);
-}
-
-CUresult cm_wrap_cuStreamDestroy_v2(CUstream stream)
-{
-	return destroy(stream, cm_real.cuStreamDestroy_v2);
-}
+CM_WRAP(cuStreamDestroy, (CUstream stream), (stream), destroy(stream, cm_real.cuStreamDestroy))
+CM_WRAP(cuStreamDestroy_v2, (CUstream stream), (stream),
+	destroy(stream, cm_real.cuStreamDestroy_v2))
