@@ -31,8 +31,6 @@ static bool is_captured(CUstream stream, is_capturing_fn *is_capturing)
 	       status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-#define CURRENT_DEVICE ((CUdevice)-1) /* that of the current context */
-
 /* The device whose pool serves a request that names none: that of the stream. */
 static CUdevice device_of(CUstream stream)
 {
@@ -40,29 +38,24 @@ static CUdevice device_of(CUstream stream)
 	struct cm_known_context known;
 
 	if (!stream || !cache || !cm_cache_has_devices(cache))
-		return CURRENT_DEVICE;
+		return CM_CURRENT_DEVICE;
 	known = cm_registry_read((CUcontext)(uintptr_t)cm_context_of_stream(stream));
-	return known.ctx ? known.device : CURRENT_DEVICE;
+	return known.ctx ? known.device : CM_CURRENT_DEVICE;
 }
 
-/* Memory that a graph will allocate takes nothing from the limit now. */
+/* The pool outlives contexts. What a graph will allocate takes nothing from the limit now. */
 static struct cm_uncached_request begin_request(CUdevice device, size_t bytes, CUstream stream,
 						is_capturing_fn *is_capturing)
 {
-	const uint64_t takes = is_captured(stream, is_capturing) ? 0 : bytes;
-	struct cm_uncached_request request =
-		device == CURRENT_DEVICE ? cm_uncached_begin(CM_UNCACHED_ASYNC, takes)
-					 : cm_uncached_begin_on(device, CM_UNCACHED_ASYNC, takes);
-
-	request.memory.ctx = 0; /* the pool's, which outlives contexts */
-	return request;
+	return cm_uncached_begin(device, 0, CM_UNCACHED_ASYNC,
+				 is_captured(stream, is_capturing) ? 0 : bytes);
 }
 
 /* As cm_retry_trim. The driver does not tell the device of a pool: if that of the current context
  * has nothing to give, all others give what they have. */
 static bool trim(CUdevice device, uint64_t bytes, uint64_t returns, bool from_pool)
 {
-	if (device != CURRENT_DEVICE)
+	if (device != CM_CURRENT_DEVICE)
 		return cm_retry_trim_on(device, bytes, returns);
 	return cm_retry_trim(bytes, returns) || (from_pool && cm_retry_trim_all(bytes, returns));
 }
@@ -162,7 +155,7 @@ static CUresult free_async(CUdeviceptr addr, CUstream stream, is_capturing_fn *i
                                                                                         \
 		if (!cm_hook_enter())                                                   \
 			return cm_real.symbol##suffix pass;                             \
-		device = (from_pool) ? CURRENT_DEVICE : device_of(stream);              \
+		device = (from_pool) ? CM_CURRENT_DEVICE : device_of(stream);           \
 		request = begin_request(device, bytes, stream,                          \
 					cm_real.cuStreamIsCapturing##suffix);           \
 		CM_RETRY_AFTER(trim(device, bytes, returns, from_pool), res,            \

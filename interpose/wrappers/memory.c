@@ -33,7 +33,8 @@ static void count_call(struct cm_cache *cache, enum cm_scalar scalar)
 
 static CM_NOINLINE CUresult forward_alloc(struct cm_cache *cache, CUdeviceptr *addr, size_t bytes)
 {
-	struct cm_uncached_request request = cm_uncached_begin(CM_UNCACHED_FORWARDED, bytes);
+	struct cm_uncached_request request = cm_uncached_begin(
+		CM_CURRENT_DEVICE, cm_context_current(), CM_UNCACHED_FORWARDED, bytes);
 	bool recorded;
 	CUresult res;
 

@@ -12,25 +12,16 @@
 #include "interpose/wrappers/array_size.h"
 #include "interpose/wrappers/retry_after_trim.h"
 
-struct cm_uncached_request cm_uncached_begin(enum cm_uncached_kind kind, uint64_t bytes)
+struct cm_uncached_request cm_uncached_begin(CUdevice device, uint64_t ctx,
+					     enum cm_uncached_kind kind, uint64_t bytes)
 {
-	struct cm_uncached_request request = {.cache = cm_process_cache_for_request(),
-					      .memory = {.kind = kind, .bytes = bytes}};
+	struct cm_uncached_request request = {.memory = {.ctx = ctx, .kind = kind, .bytes = bytes}};
+	struct cm_cache *cache = cm_process_cache_for_request();
+	uint32_t *row = &request.memory.device;
 
-	if (request.cache && !cm_context_find_row(request.cache, &request.memory.device))
-		request.cache = NULL;
-	request.memory.ctx = cm_context_current();
-	return request;
-}
-
-struct cm_uncached_request cm_uncached_begin_on(CUdevice device, enum cm_uncached_kind kind,
-						uint64_t bytes)
-{
-	struct cm_uncached_request request = {.cache = cm_process_cache_for_request(),
-					      .memory = {.kind = kind, .bytes = bytes}};
-
-	if (request.cache && !cm_context_find_row_of(request.cache, device, &request.memory.device))
-		request.cache = NULL;
+	if (cache && (device == CM_CURRENT_DEVICE ? cm_context_find_row(cache, row)
+						  : cm_context_find_row_of(cache, device, row)))
+		request.cache = cache;
 	return request;
 }
 

@@ -21,11 +21,13 @@ struct cm_uncached_request {
 	bool limited; /* the limit on the process has refused it, not the driver */
 };
 
-/* Begins a request of the current context or, the second, of a device. `bytes` is what the request
- * takes from the limit, as far as its arguments say; 0: nothing. */
-struct cm_uncached_request cm_uncached_begin(enum cm_uncached_kind kind, uint64_t bytes);
-struct cm_uncached_request cm_uncached_begin_on(CUdevice device, enum cm_uncached_kind kind,
-						uint64_t bytes);
+#define CM_CURRENT_DEVICE ((CUdevice)-1) /* that of the current context */
+
+/* Begins a request for memory of a device. `ctx` takes the memory along when it ends; 0: no context
+ * does. `bytes` is what the request takes from the limit, as far as its arguments say; 0:
+ * nothing. */
+struct cm_uncached_request cm_uncached_begin(CUdevice device, uint64_t ctx,
+					     enum cm_uncached_kind kind, uint64_t bytes);
 
 /* Whether the driver may be asked: takes the bytes from the limit, once. */
 bool cm_uncached_may_ask(struct cm_uncached_request *request);
@@ -59,7 +61,8 @@ void cm_uncached_fail(const struct cm_uncached_request *request, CUresult res, u
 		if (!cm_hook_enter())                                                       \
 			return cm_real.symbol pass;                                         \
 		wanted = asked;                                                             \
-		request = cm_uncached_begin(kind, wanted);                                  \
+		request = cm_uncached_begin(CM_CURRENT_DEVICE, cm_context_current(), kind,  \
+					    wanted);                                        \
 		/* The driver may lack something other than so many bytes of the device. */ \
 		CM_RETRY_AFTER_TRIM(request.limited ? wanted : 0, res,                      \
 				    CM_UNCACHED_ASK(&request, cm_real.symbol pass));        \

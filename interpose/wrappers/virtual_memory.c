@@ -31,7 +31,7 @@ static CUresult create_memory(CUmemGenericAllocationHandle *handle, size_t bytes
 			cm_host_work_count_kernels();
 		return res;
 	}
-	request = cm_uncached_begin_on(prop->location.id, CM_UNCACHED_VMM, bytes);
+	request = cm_uncached_begin(prop->location.id, 0, CM_UNCACHED_VMM, bytes);
 	CM_RETRY_AFTER_TRIM_ON(
 		prop->location.id, bytes, res,
 		CM_UNCACHED_ASK(&request, cm_real.cuMemCreate(handle, bytes, prop, flags)));
