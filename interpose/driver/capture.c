@@ -158,6 +158,21 @@ static cuuint64_t capture_id(CUstream stream, bool per_thread)
 	return res == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? id : 0;
 }
 
+CUresult cm_capture_status(CUstream stream, bool per_thread, CUstreamCaptureStatus *ret_status)
+{
+	return per_thread ? cm_real.cuStreamIsCapturing_ptsz(stream, ret_status)
+			  : cm_real.cuStreamIsCapturing(stream, ret_status);
+}
+
+bool cm_capture_takes_work(CUstream stream, bool per_thread)
+{
+	CUstreamCaptureStatus status;
+
+	return cm_capture_is_active() &&
+	       cm_capture_status(stream, per_thread, &status) == CUDA_SUCCESS &&
+	       status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
 void cm_capture_note_work(CUstream stream, bool per_thread, uint64_t devices)
 {
 	const cuuint64_t id = capture_id(stream, per_thread);
@@ -247,8 +262,7 @@ static CUresult finish_end(CUresult res, CUstream stream, bool per_thread, const
 	bool taken;
 
 	if (res != CUDA_SUCCESS)
-		query_result = per_thread ? cm_real.cuStreamIsCapturing_ptsz(stream, &status)
-					  : cm_real.cuStreamIsCapturing(stream, &status);
+		query_result = cm_capture_status(stream, per_thread, &status);
 	taken = query_result == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE &&
 		take_capture(stream_name(stream, per_thread), &capture);
 	if (taken)

@@ -32,6 +32,12 @@ void cm_capture_gate_leave(void);
  * finish. */
 bool cm_capture_is_own(void);
 
+/* What the driver says of the stream, as the calling thread names it. Returns its result. */
+CUresult cm_capture_status(CUstream stream, bool per_thread, CUstreamCaptureStatus *ret_status);
+
+/* Whether work for the stream is captured into a graph, and not submitted. */
+bool cm_capture_takes_work(CUstream stream, bool per_thread);
+
 /* Kernels of these devices may have been added to the capture in which the stream, as the calling
  * thread names it, takes part (graph_kernels.h). */
 void cm_capture_note_work(CUstream stream, bool per_thread, uint64_t devices);

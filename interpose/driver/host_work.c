@@ -184,20 +184,6 @@ static void note_locked(struct row *row)
 		count_locked();
 }
 
-/* Whether the work was captured into a graph, and not submitted. */
-static bool is_captured(CUstream stream, bool per_thread)
-{
-	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-
-	if (!cm_capture_is_active())
-		return false;
-	if (per_thread)
-		(void)cm_real.cuStreamIsCapturing_ptsz(stream, &status);
-	else
-		(void)cm_real.cuStreamIsCapturing(stream, &status);
-	return status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
 void cm_host_work_note(CUstream stream, bool per_thread)
 {
 	const CUstream name = name_of(stream, per_thread);
@@ -205,7 +191,7 @@ void cm_host_work_note(CUstream stream, bool per_thread)
 	struct row *row;
 	uint64_t ctx;
 
-	if (is_captured(stream, per_thread))
+	if (cm_capture_takes_work(stream, per_thread))
 		return;
 	cm_lock_acquire(&lock);
 	row = find_locked(name, &ctx);

@@ -18,18 +18,7 @@
 #include "interpose/wrappers/retry_after_trim.h"
 #include "interpose/wrappers/uncached_memory.h"
 
-/* What differs between the functions and their variants for per-thread default streams. */
-typedef CUresult is_capturing_fn(CUstream stream, CUstreamCaptureStatus *status);
 typedef CUresult free_fn(CUdeviceptr addr, CUstream stream);
-
-/* Whether the call goes into a graph: the memory then exists only while the graph runs. */
-static bool is_captured(CUstream stream, is_capturing_fn *is_capturing)
-{
-	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-
-	return cm_capture_is_active() && is_capturing(stream, &status) == CUDA_SUCCESS &&
-	       status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
 
 /* The device whose pool serves a request that names none: that of the stream. */
 static CUdevice device_of(CUstream stream)
@@ -45,10 +34,10 @@ static CUdevice device_of(CUstream stream)
 
 /* The pool outlives contexts. What a graph will allocate takes nothing from the limit now. */
 static struct cm_uncached_request begin_request(CUdevice device, size_t bytes, CUstream stream,
-						is_capturing_fn *is_capturing)
+						bool per_thread)
 {
 	return cm_uncached_begin(device, 0, CM_UNCACHED_ASYNC,
-				 is_captured(stream, is_capturing) ? 0 : bytes);
+				 cm_capture_takes_work(stream, per_thread) ? 0 : bytes);
 }
 
 /* As cm_retry_trim. The driver does not tell the device of a pool: if that of the current context
@@ -92,8 +81,7 @@ static void settle(struct cm_uncached_request *request, CUdeviceptr addr, size_t
 }
 
 static CUresult free_cached(struct cm_cache *cache, const struct cm_place_info *info,
-			    CUdeviceptr addr, CUstream stream, is_capturing_fn *is_capturing,
-			    free_fn *real)
+			    CUdeviceptr addr, CUstream stream, bool per_thread, free_fn *real)
 {
 	CUstreamCaptureStatus status;
 	uint64_t forward = addr;
@@ -104,7 +92,7 @@ static CUresult free_cached(struct cm_cache *cache, const struct cm_place_info *
 	/* Not a live block: make the driver refuse an address at which no allocation starts. */
 	if (info->place != CM_PLACE_LIVE)
 		return real(info->segment_addr + 1, stream);
-	res = is_capturing(stream, &status);
+	res = cm_capture_status(stream, per_thread, &status);
 	if (res != CUDA_SUCCESS)
 		return res; /* an invalid stream, or one that cannot be used now */
 	/* A graph may free only what a graph allocated: the driver refuses, as it does without
@@ -128,8 +116,7 @@ static CUresult free_cached(struct cm_cache *cache, const struct cm_place_info *
 	return (CUresult)err;
 }
 
-static CUresult free_async(CUdeviceptr addr, CUstream stream, is_capturing_fn *is_capturing,
-			   free_fn *real)
+static CUresult free_async(CUdeviceptr addr, CUstream stream, bool per_thread, free_fn *real)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 	struct cm_place_info info;
@@ -139,13 +126,14 @@ static CUresult free_async(CUdeviceptr addr, CUstream stream, is_capturing_fn *i
 		return real(addr, stream);
 	cm_cache_lookup(cache, addr, &info);
 	if (info.place != CM_PLACE_FOREIGN)
-		return free_cached(cache, &info, addr, stream, is_capturing, real);
-	taken = is_captured(stream, is_capturing) ? 0
-						  : cm_uncached_begin_free(CM_NAME_ADDRESS, addr);
+		return free_cached(cache, &info, addr, stream, per_thread, real);
+	taken = cm_capture_takes_work(stream, per_thread)
+			? 0
+			: cm_uncached_begin_free(CM_NAME_ADDRESS, addr);
 	return cm_uncached_finish(taken, real(addr, stream));
 }
 
-#define ALLOC(symbol, suffix, params, pass, from_pool)                                  \
+#define ALLOC(symbol, suffix, per_thread, params, pass, from_pool)                      \
 	CUresult cm_wrap_##symbol##suffix params                                        \
 	{                                                                               \
 		struct cm_uncached_request request;                                     \
@@ -156,8 +144,7 @@ static CUresult free_async(CUdeviceptr addr, CUstream stream, is_capturing_fn *i
 		if (!cm_hook_enter())                                                   \
 			return cm_real.symbol##suffix pass;                             \
 		device = (from_pool) ? CM_CURRENT_DEVICE : device_of(stream);           \
-		request = begin_request(device, bytes, stream,                          \
-					cm_real.cuStreamIsCapturing##suffix);           \
+		request = begin_request(device, bytes, stream, per_thread);             \
 		CM_RETRY_AFTER(trim(device, bytes, returns, from_pool), res,            \
 			       CM_UNCACHED_ASK(&request, cm_real.symbol##suffix pass)); \
 		recorded = cm_record_begin(CM_CONTEXT_STATE);                           \
@@ -170,24 +157,24 @@ static CUresult free_async(CUdeviceptr addr, CUstream stream, is_capturing_fn *i
 		return res;                                                             \
 	}
 
-#define FREE(suffix)                                                                         \
+#define FREE(suffix, per_thread)                                                             \
 	CM_WRAP(cuMemFreeAsync##suffix, (CUdeviceptr addr, CUstream stream), (addr, stream), \
-		free_async(addr, stream, cm_real.cuStreamIsCapturing##suffix,                \
-			   cm_real.cuMemFreeAsync##suffix))
+		free_async(addr, stream, per_thread, cm_real.cuMemFreeAsync##suffix))
 
 /* clang-format off */
-#define ALLOC_DEFAULT(suffix)                                                              \
-	ALLOC(cuMemAllocAsync, suffix, (CUdeviceptr *addr, size_t bytes, CUstream stream), \
+#define ALLOC_DEFAULT(suffix, per_thread)                                          \
+	ALLOC(cuMemAllocAsync, suffix, per_thread,                                 \
+	      (CUdeviceptr *addr, size_t bytes, CUstream stream),                  \
 	      (addr, bytes, stream), false)
-#define ALLOC_FROM_POOL(suffix)                                                            \
-	ALLOC(cuMemAllocFromPoolAsync, suffix,                                             \
-	      (CUdeviceptr *addr, size_t bytes, CUmemoryPool pool, CUstream stream),     \
+#define ALLOC_FROM_POOL(suffix, per_thread)                                        \
+	ALLOC(cuMemAllocFromPoolAsync, suffix, per_thread,                         \
+	      (CUdeviceptr *addr, size_t bytes, CUmemoryPool pool, CUstream stream), \
 	      (addr, bytes, pool, stream), true)
 
-ALLOC_DEFAULT()
-ALLOC_DEFAULT(_ptsz)
-ALLOC_FROM_POOL()
-ALLOC_FROM_POOL(_ptsz)
-FREE()
-FREE(_ptsz)
+ALLOC_DEFAULT(, false)
+ALLOC_DEFAULT(_ptsz, true)
+ALLOC_FROM_POOL(, false)
+ALLOC_FROM_POOL(_ptsz, true)
+FREE(, false)
+FREE(_ptsz, true)
 /* clang-format on */
