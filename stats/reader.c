@@ -304,25 +304,6 @@ int cm_reader_read_option(struct cm_reader *reader, uint32_t index, struct cm_op
 	return 0;
 }
 
-/* The state letter of /proc/PID/stat, 0 if there is no such process. */
-static char read_state(pid_t pid)
-{
-	char path[32], text[1024], *end;
-	ssize_t n;
-	int fd;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	n = read(fd, text, sizeof(text) - 1);
-	(void)close(fd);
-	text[n > 0 ? n : 0] = '\0';
-	/* The name before it may hold blanks and parentheses. */
-	end = strrchr(text, ')');
-	return end && end[1] == ' ' ? end[2] : '\0';
-}
-
 bool cm_region_is_locked(int fd)
 {
 	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
@@ -333,20 +314,18 @@ bool cm_region_is_locked(int fd)
 enum cm_life cm_reader_life(struct cm_reader *reader)
 {
 	const struct cm_header *header = &reader->header;
-	uint64_t start;
+	struct cm_process_stat stat = {0};
 	uint32_t state;
-	char command;
 
 	if (!read_at(reader->fd, offsetof(struct cm_header, state), &state, sizeof(state)) &&
 	    (state == CM_REGION_EXITED || state == CM_REGION_SAVED))
 		return state == CM_REGION_SAVED ? CM_LIFE_SAVED : CM_LIFE_EXITED;
 	if (reader->pid <= 0)
 		return cm_region_is_locked(reader->fd) ? CM_LIFE_RUNNING : CM_LIFE_CRASHED;
-	command = read_state(reader->pid);
-	if (!command || cm_process_start_time((uint32_t)reader->pid, &start) ||
-	    (start != header->start_time && !cm_region_is_locked(reader->fd)))
+	if (cm_process_read_stat((uint32_t)reader->pid, &stat) || stat.is_dead ||
+	    (stat.start != header->start_time && !cm_region_is_locked(reader->fd)))
 		return CM_LIFE_CRASHED;
-	return strchr("Tt", command) ? CM_LIFE_STOPPED : CM_LIFE_RUNNING;
+	return strchr("Tt", stat.state) ? CM_LIFE_STOPPED : CM_LIFE_RUNNING;
 }
 
 bool cm_reader_is_over(struct cm_reader *reader)

@@ -386,21 +386,21 @@ static void fill_identity(struct cm_header *header, uint64_t start, const char *
 int cm_region_create(const struct cm_region_params *params, struct cm_region **ret_region)
 {
 	struct region *region;
-	uint64_t start = 0;
+	struct cm_process_stat stat = {0};
 	int err;
 
 	region = calloc(1, sizeof(*region));
 	if (!region)
 		return -ENOMEM;
 	(void)pthread_mutex_init(&region->commit_lock, NULL);
-	(void)cm_process_own_start_time(&start);
-	err = back(region, params, start, cm_region_file_bytes(params));
+	(void)cm_process_read_own_stat(&stat);
+	err = back(region, params, stat.start, cm_region_file_bytes(params));
 	if (err) {
 		free(region);
 		return err;
 	}
 	fill_plan(region->public.header, params);
-	fill_identity(region->public.header, start, params->version);
+	fill_identity(region->public.header, stat.start, params->version);
 	/* Release: a reader that sees the magic sees the whole header. */
 	__atomic_store_n(&region->public.header->magic, CM_LAYOUT_MAGIC, __ATOMIC_RELEASE);
 	*ret_region = &region->public;

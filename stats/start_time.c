@@ -29,18 +29,10 @@ static const char *find_field(const char *text, int number)
 
 /* A process can outlive its main thread, which is then a zombie. In a dead process that waits for
  * its parent, the main thread is the only one left. */
-static bool is_dead(const char *text)
+static int read_stat(const char *path, struct cm_process_stat *ret_stat)
 {
-	const char *state = find_field(text, FIELD_STATE);
-	const char *threads = find_field(text, FIELD_THREADS);
-
-	return state && threads && strchr("XxZ", *state) && strtoul(threads, NULL, 10) <= 1;
-}
-
-static int read_start_time(const char *path, uint64_t *ret_start)
-{
+	const char *state, *threads, *start;
 	char text[1024];
-	const char *start;
 	ssize_t n;
 	int fd;
 
@@ -52,24 +44,41 @@ static int read_start_time(const char *path, uint64_t *ret_start)
 	if (n <= 0)
 		return -ESRCH;
 	text[n] = '\0';
+	state = find_field(text, FIELD_STATE);
+	threads = find_field(text, FIELD_THREADS);
 	start = find_field(text, FIELD_START);
 	if (!start)
 		return -EPROTO;
-	if (is_dead(text))
-		return -ESRCH;
-	*ret_start = strtoull(start, NULL, 10);
+	*ret_stat = (struct cm_process_stat){
+		.state = *state,
+		.threads = strtoul(threads, NULL, 10),
+		.start = strtoull(start, NULL, 10),
+	};
+	ret_stat->is_dead = strchr("XxZ", ret_stat->state) && ret_stat->threads <= 1;
 	return 0;
 }
 
-int cm_process_start_time(uint32_t pid, uint64_t *ret_start)
+int cm_process_read_stat(uint32_t pid, struct cm_process_stat *ret_stat)
 {
 	char path[32];
 
 	(void)snprintf(path, sizeof(path), "/proc/%u/stat", pid);
-	return read_start_time(path, ret_start);
+	return read_stat(path, ret_stat);
 }
 
-int cm_process_own_start_time(uint64_t *ret_start)
+int cm_process_read_own_stat(struct cm_process_stat *ret_stat)
 {
-	return read_start_time("/proc/self/stat", ret_start);
+	return read_stat("/proc/self/stat", ret_stat);
+}
+
+int cm_process_start_time(uint32_t pid, uint64_t *ret_start)
+{
+	struct cm_process_stat stat = {0};
+	int err = cm_process_read_stat(pid, &stat);
+
+	if (!err && stat.is_dead)
+		err = -ESRCH;
+	if (!err)
+		*ret_start = stat.start;
+	return err;
 }

@@ -2,15 +2,12 @@
 #include "interpose/process/control.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "allocator/base/lock.h"
 #include "interpose/core/state.h"
@@ -19,6 +16,7 @@
 #include "interpose/stacks/record.h"
 #include "interpose/symbols/hooks.h"
 #include "stats/command_channel.h"
+#include "stats/start_time.h"
 
 #define STACK_BYTES    262144ul /* driver calls run on it; unused pages cost nothing */
 #define STOP_NS        200000000L
@@ -193,24 +191,9 @@ static bool serve_one(struct cm_channel *channel)
  * as a zombie until all threads are gone. */
 static bool is_last_thread(void)
 {
-	char text[512], *field;
-	ssize_t n;
-	int fd, i;
+	struct cm_process_stat stat = {0};
 
-	fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	n = read(fd, text, sizeof(text) - 1);
-	(void)close(fd);
-	text[n > 0 ? n : 0] = '\0';
-	/* Field 2 is a name in parentheses, of any characters; field 3 is the state, 20 the number
-	 * of threads. */
-	field = strrchr(text, ')');
-	if (!field || strncmp(field, ") Z ", 4) != 0)
-		return false;
-	for (i = 2; field && i < 20; i++)
-		field = strchr(field + 1, ' ');
-	return field && strtoul(field, NULL, 10) <= 2;
+	return !cm_process_read_own_stat(&stat) && stat.state == 'Z' && stat.threads <= 2;
 }
 
 /* Releases idle memory that is due. Returns the ms until the next time, or CM_CHANNEL_FOREVER. */

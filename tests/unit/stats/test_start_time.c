@@ -23,9 +23,13 @@ CM_TEST(a_process_has_one_start_time)
 
 CM_TEST(a_process_finds_its_own_start_time)
 {
-	uint64_t mine, own;
+	struct cm_process_stat own;
+	uint64_t mine;
 
 	assert_int_equal(cm_process_start_time((uint32_t)getpid(), &mine), 0);
-	assert_int_equal(cm_process_own_start_time(&own), 0);
-	assert_int_equal(own, mine);
+	assert_int_equal(cm_process_read_own_stat(&own), 0);
+	assert_int_equal(own.start, mine);
+	assert_int_equal(own.threads, 1);
+	assert_int_equal(own.state, 'R');
+	assert_false(own.is_dead);
 }
