@@ -23,7 +23,7 @@ enum cm_life {
 	CM_LIFE_RUNNING,
 	CM_LIFE_STOPPED, /* by a signal or a debugger */
 	CM_LIFE_EXITED,  /* it marked the region at its exit */
-	CM_LIFE_CRASHED, /* it crashed or was killed: the region is a flight record */
+	CM_LIFE_CRASHED, /* it crashed, was killed or called _exit(): a flight record */
 	CM_LIFE_SAVED,   /* a copy that the tool or the process itself made */
 	CM_LIFE_COUNT
 };

@@ -113,7 +113,8 @@ static void print_identity(const struct cm_process *process)
 	print_ages(header);
 	if (process->life == CM_LIFE_CRASHED)
 		cm_line(stdout, "",
-			"The process crashed or was killed. These are its last counters, from %s",
+			"The process crashed, was killed or called _exit(). These are its last "
+			"counters, from %s",
 			process->path);
 }
 
