@@ -253,6 +253,7 @@ void cm_oom_note_uncached(struct cm_cache *cache, uint32_t row, uint64_t ctx,
 	}
 	note(&failure, attempt, err, free_bytes, ret_oom);
 	ret_oom->kind = kind_name(kind);
+	ret_oom->captured = err == -EBUSY;
 }
 
 void cm_oom_note_pinned(struct cm_heap *heap, uint64_t bytes, struct cm_oom *ret_oom)

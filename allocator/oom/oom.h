@@ -29,6 +29,7 @@ struct cm_oom {
 	int32_t ordinal;
 	const char *device_name;
 	int info_error; /* the driver's error, if it does not even say what is free; else 0 */
+	bool captured;  /* a stream is captured: nothing cached could be released, or asked about */
 	struct cm_oom_figures figures;
 	int64_t blocks;     /* in use */
 	int64_t rounding;   /* of figures.live: beyond what was asked for */

@@ -34,6 +34,7 @@ struct cm_oom_figures {
 enum cm_oom_verdict {
 	CM_OOM_TOO_BIG,         /* larger than the device */
 	CM_OOM_LIMIT,           /* the process's own limit, not the device */
+	CM_OOM_CAPTURE,         /* a stream is captured; cm_oom_judge() does not answer this */
 	CM_OOM_DRIVER,          /* as much is free, and still the driver refused */
 	CM_OOM_FRAGMENTED,      /* enough is free or cached, but not in one piece */
 	CM_OOM_OTHER_PROCESSES, /* it would fit if this process were alone on the device */

@@ -125,6 +125,8 @@ static const char *name_of(enum cm_oom_verdict verdict)
 		return "TOO BIG";
 	case CM_OOM_LIMIT:
 		return "LIMIT";
+	case CM_OOM_CAPTURE:
+		return "CAPTURE";
 	case CM_OOM_DRIVER:
 		return "DRIVER";
 	case CM_OOM_FRAGMENTED:
@@ -137,10 +139,15 @@ static const char *name_of(enum cm_oom_verdict verdict)
 	return "FULL";
 }
 
-/* Without the driver's free memory there are no figures to judge by. */
+/* Without the driver's free memory there are no figures to judge most causes by. */
 static enum cm_oom_verdict verdict_of(const struct cm_oom *oom)
 {
-	return oom->info_error ? CM_OOM_DRIVER : cm_oom_judge(&oom->figures);
+	const enum cm_oom_verdict verdict = cm_oom_judge(&oom->figures);
+
+	if (oom->captured)
+		return verdict == CM_OOM_TOO_BIG || verdict == CM_OOM_LIMIT ? verdict
+									    : CM_OOM_CAPTURE;
+	return oom->info_error ? CM_OOM_DRIVER : verdict;
 }
 
 /* Free or cached. */
@@ -206,6 +213,11 @@ static void add_reason(struct text *text, const struct cm_oom *oom)
 		LINE(text, " Why it failed: %s: this process may have %s, and has %s", name,
 		     amount(text, (uint64_t)figures->limit).text, taken(text, oom).text);
 		break;
+	case CM_OOM_CAPTURE:
+		LINE(text,
+		     " Why it failed: %s: while a stream is captured what is cached, %s, stays so",
+		     name, amount_of_parts(text, CACHED, PARTS, PARTS).text);
+		break;
 	case CM_OOM_DRIVER:
 		if (oom->info_error)
 			LINE(text,
@@ -234,8 +246,8 @@ static void add_reason(struct text *text, const struct cm_oom *oom)
 static void add_attempt(struct text *text, const struct cm_oom *oom)
 {
 	if (oom->kind) {
-		LINE(text, "   Tried: %s after cached memory was released",
-		     oom->figures.limited ? "the limit, again" : "the driver, again");
+		LINE(text, "   Tried: %s%s", oom->figures.limited ? "the limit" : "the driver",
+		     oom->captured ? "" : ", again after cached memory was released");
 		return;
 	}
 	if (oom->busy)
@@ -352,6 +364,16 @@ static void add_holders(struct text *text, const struct cm_oom *oom)
 		     (long long)holders->rest.blocks, holders->by_stack ? "stacks" : "sizes");
 }
 
+/* Of a capture no more can be told, since the driver was not asked what is free. */
+static void add_remedy_of_capture(struct text *text, const struct cm_oom *oom)
+{
+	const bool fits = cm_oom_cached(&oom->figures) >= oom->figures.asked;
+
+	LINE(text, " What would have made it fit, in %s", text->unit_name);
+	LINE(text, "   %-3s  %-41s %9s available", fits ? "yes" : "?",
+	     "the same request before the capture", cell_of(text, CACHED).text);
+}
+
 static void add_remedies(struct text *text, const struct cm_oom *oom)
 {
 	static const char *const what[CM_OOM_REMEDY_COUNT] = {
@@ -457,7 +479,10 @@ CM_NOINLINE static void add_report(struct text *text, const struct cm_oom *oom)
 	add_cached(text, oom);
 	add_holders(text, oom);
 	LINE(text, "");
-	add_remedies(text, oom);
+	if (oom->captured)
+		add_remedy_of_capture(text, oom);
+	else
+		add_remedies(text, oom);
 	LINE(text, "");
 	add_next_steps(text, oom);
 }

@@ -152,6 +152,23 @@ CM_ROLE(driver_is_mute)
 	must_fail(30 * MIB);
 }
 
+/* What is cached stays so while a stream is captured. */
+CM_ROLE(captured)
+{
+	CUdeviceptr addr;
+	CUstream stream;
+	CUgraph graph;
+
+	cm_open(0);
+	addr = cm_get(50 * MIB);
+	OK(cuMemFree_v2(addr));
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	must_fail(30 * MIB);
+	OK(cuStreamEndCapture(stream, &graph));
+	(void)cm_get(30 * MIB);
+}
+
 /* Another process has most of the card, from after this one started. */
 CM_ROLE(others)
 {
@@ -359,6 +376,10 @@ CM_PLAY_TEST(each_verdict_is_told)
 	assert_non_null(strstr(play->said, "largest block ?, free and cached ? (DRIVER)\n"));
 	assert_non_null(strstr(play->said, "         ?  free\n"));
 	assert_non_null(strstr(play->said, "less allocated by this program: ? less\n"));
+	assert_report(state, "captured", "", CARD, "CAPTURE",
+		      "CAPTURE: while a stream is captured what is cached, 50.00 MiB, stays so\n");
+	assert_non_null(strstr(play->said, "   Tried: the driver\n"));
+	assert_non_null(strstr(play->said, "  yes  the same request before the capture "));
 	assert_report(state, "full", "per_process_memory_fraction:0.75", CARD, "LIMIT",
 		      "LIMIT: this process may have 48.00 MiB, and has 40.00 MiB\n");
 	assert_non_null(strstr(play->said, "requested 30.00 MiB, limit 48.00 MiB, of which 40.00 "
