@@ -35,7 +35,7 @@ struct cm_paged_place {
 	struct cm_paged_span pages;
 	uint32_t left;
 	uint32_t right;
-	uint32_t most; /* pages of a new handle */
+	uint32_t most; /* pages of a new handle; 0: the pages are another context's until now */
 	uint32_t end;  /* the page that the request may come to share with another one: its handle
 			* has no other page */
 	uint64_t touched; /* pages on which no block in use lies, the missing ones among them */

@@ -194,7 +194,9 @@ int cm_paged_enter_locked(const struct cm_paged_request *request,
 	if (paged->top < end)
 		paged->top = end;
 	cm_paged_tag_run_locked(heap, paged, *ret_block);
-	cm_paged_note_use_locked(paged, addr, bytes, cm_cache_tick(cache));
+	/* What only changes hands has been idle as long as before. */
+	if (place->most)
+		cm_paged_note_use_locked(paged, addr, bytes, cm_cache_tick(cache));
 	return 0;
 }
 

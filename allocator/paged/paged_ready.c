@@ -7,12 +7,17 @@
 #include "allocator/base/size_class.h"
 #include "allocator/blocks/fragmentation.h"
 #include "allocator/blocks/heap.h"
+#include "allocator/blocks/poll_policy.h"
 #include "allocator/reuse/epoch.h"
 #include "allocator/reuse/fence.h"
 #include "allocator/state/report.h"
 
 #define PAGE  CM_PAGED_PAGE
 #define LOOKS 64u /* free blocks of another context that a request reads */
+/* At its next miss after so many requests a context gets all that others have idle, not only what
+ * the request needs. Not at each miss: contexts that take turns at every request would take all of
+ * it from each other again and again. */
+#define GATHER_PAUSE 64u
 
 /* --- dividing a handle -------------------------------------------------------------------- */
 
@@ -221,6 +226,20 @@ static void look_at_lender(const struct cm_paged_request *request, struct cm_hea
 		}
 }
 
+/* The next other context from *at on that lends: no work can touch its free memory, and its pages
+ * are open to all devices to which the request's are. NULL: there is none. */
+static struct cm_heap *next_lender_locked(const struct cm_paged_request *request,
+					  const struct cm_paged_heaps *idle, uint32_t *at)
+{
+	struct cm_heap *lender;
+
+	while ((lender = cm_device_next_heap(request->heap->device, at)))
+		if (lender != request->heap && cm_paged_has_heap(idle, lender) &&
+		    !(request->heap->open_to & ~lender->open_to))
+			break;
+	return lender;
+}
+
 static struct offer find_offer_locked(const struct cm_paged_request *request,
 				      const struct cm_paged_heaps *idle)
 {
@@ -228,30 +247,25 @@ static struct offer find_offer_locked(const struct cm_paged_request *request,
 	struct cm_heap *lender;
 	uint32_t at = 0;
 
-	/* Its pages are open to all devices to which the lender's are. */
-	while ((lender = cm_device_next_heap(request->heap->device, &at)))
-		if (lender != request->heap && cm_paged_has_heap(idle, lender) &&
-		    !(request->heap->open_to & ~lender->open_to))
-			look_at_lender(request, lender, &best);
+	while ((lender = next_lender_locked(request, idle, &at)))
+		look_at_lender(request, lender, &best);
 	return best;
 }
 
-/* The pages change hands, and the request is served, or -EINPROGRESS as above. The driver is not
- * called for that: its counters stay as they were. */
+/* The pages change hands: *ret_block is the free block that contains them. The driver is not called
+ * for that: its counters stay as they were. If it fails, they may be stolen pages. */
 static int take_offer_locked(const struct cm_paged_request *request, const struct offer *offer,
-			     struct cm_paged_place *ret_place, struct cm_paged_stolen *stolen)
+			     struct cm_paged_stolen *stolen, uint32_t *ret_block)
 {
 	struct cm_device_row *row = request->heap->device->row;
 	struct cm_paged_place place = {.pages = offer->pages};
-	uint32_t block;
 	int err;
 
-	if (!cm_paged_stands_locked(request) || cm_heap_drains(request->heap) ||
-	    !cm_paged_cut_locked(offer->lender, request->paged, offer->block, offer->pages, stolen))
+	if (!cm_paged_cut_locked(offer->lender, request->paged, offer->block, offer->pages, stolen))
 		return -ENOENT;
 	place.left = cm_paged_run_before(request->paged, offer->pages.first);
 	place.right = cm_paged_run_at(request->paged, offer->pages.first + offer->pages.count);
-	err = cm_paged_enter_locked(request, &place, &block);
+	err = cm_paged_enter_locked(request, &place, ret_block);
 	if (err)
 		return err;
 	*stolen = (struct cm_paged_stolen){.parts = 0};
@@ -259,7 +273,82 @@ static int take_offer_locked(const struct cm_paged_request *request, const struc
 	cm_counters_count(row, CM_SCALAR_num_device_alloc, -1);
 	cm_counters_count(row, CM_SCALAR_num_device_free, -1);
 	cm_counters_end(row);
-	return take_or_cut_locked(request, block, true, CM_SCALAR_cache_hits, ret_place, stolen);
+	return 0;
+}
+
+/* The pages in a free block. */
+static struct offer offer_all_locked(const struct cm_paged_request *request, struct cm_heap *lender,
+				     uint32_t index)
+{
+	const struct cm_cache *cache = request->heap->cache;
+	struct offer offer = {lender, index, {0, 0}};
+
+	if (cache->segment[cache->block[index].segment].flags & CM_SEGMENT_PAGED)
+		offer.pages = cm_paged_whole_pages_locked(cache, request->paged,
+							  &cache->block[index], UINT32_MAX);
+	return offer;
+}
+
+/* The largest free blocks of another context with pages to offer. Returns how many. */
+static uint32_t find_largest_locked(const struct cm_paged_request *request, struct cm_heap *lender,
+				    uint32_t ret_blocks[LOOKS])
+{
+	const struct cm_bins *bins = &lender->bins[cm_size_pool(request->size)];
+	uint32_t bin = cm_bins_before(bins, CM_BINS_COUNT), looks = 0, n = 0, index;
+
+	for (; bin >= cm_bins_of(PAGE >> CM_GRAIN_SHIFT); bin = cm_bins_before(bins, bin))
+		for (index = bins->head[bin]; index; index = bins->block[index].link_next) {
+			if (offer_all_locked(request, lender, index).pages.count)
+				ret_blocks[n++] = index;
+			if (++looks == LOOKS)
+				return n;
+		}
+	return n;
+}
+
+/* Idle pages of all other contexts change hands, and join where they lie side by side, as far as
+ * there are rows. */
+static void gather_locked(const struct cm_paged_request *request, const struct cm_paged_heaps *idle,
+			  struct cm_paged_stolen *stolen)
+{
+	uint32_t blocks[LOOKS], n, at = 0, block;
+	struct cm_heap *lender;
+	struct offer offer;
+	int err = 0;
+
+	request->heap->gathered_at = cm_poll_policy_requests(request->heap);
+	while (!err && (lender = next_lender_locked(request, idle, &at)))
+		for (n = find_largest_locked(request, lender, blocks); !err && n--;) {
+			offer = offer_all_locked(request, lender, blocks[n]);
+			err = take_offer_locked(request, &offer, stolen, &block);
+		}
+}
+
+/* Serves the request by pages of other contexts, or -EINPROGRESS as above. */
+static int take_of_others_locked(const struct cm_paged_request *request,
+				 const struct cm_paged_heaps *idle,
+				 struct cm_paged_place *ret_place, struct cm_paged_stolen *stolen)
+{
+	struct cm_heap *heap = request->heap;
+	const struct offer offer = find_offer_locked(request, idle);
+	uint32_t block;
+	int err;
+
+	if (!cm_paged_stands_locked(request) || cm_heap_drains(heap))
+		return -ENOENT;
+	if (offer.lender && cm_poll_policy_requests(heap) - heap->gathered_at < GATHER_PAUSE) {
+		err = take_offer_locked(request, &offer, stolen, &block);
+		if (err)
+			return err;
+	} else {
+		gather_locked(request, idle, stolen);
+		block = find_divided_locked(request, 0);
+		if (!block)
+			return cm_heap_take_unfragmenting_locked(heap, request->size,
+								 request->bytes, request->ret_addr);
+	}
+	return take_or_cut_locked(request, block, cm_paged_has_heap(idle, heap),
+				  CM_SCALAR_cache_hits, ret_place, stolen);
 }
 
 /* What other contexts have freed is made ready if their work is done, as only their own requests
@@ -285,8 +374,7 @@ int cm_paged_adopt(const struct cm_paged_request *request)
 	struct cm_paged_stolen stolen = {.parts = 0};
 	struct cm_paged_place divided = {0};
 	struct cm_paged_heaps idle;
-	struct offer offer;
-	int err = -ENOENT;
+	int err;
 
 	if (atomic_load_explicit(&cache->contexts, memory_order_relaxed) == 1 ||
 	    CM_WITH_LOCK(&device->lock, cm_fragmentation_is_full_locked(request->heap)))
@@ -295,9 +383,7 @@ int cm_paged_adopt(const struct cm_paged_request *request)
 	poll_lenders_event_locked(request);
 	cm_paged_find_idle_event_locked(device, &idle);
 	cm_lock_acquire(&device->lock);
-	offer = find_offer_locked(request, &idle);
-	if (offer.lender)
-		err = take_offer_locked(request, &offer, &divided, &stolen);
+	err = take_of_others_locked(request, &idle, &divided, &stolen);
 	cm_lock_release(&device->lock);
 	cm_lock_release(&cache->event_lock);
 	if (err == -EINPROGRESS)

@@ -42,8 +42,11 @@ CM_NODISCARD int cm_paged_await_barrier(struct cm_heap *heap);
 /*
  * Serves the request by idle pages of other contexts of the device: pages are the device's, and
  * their addresses hold in all its contexts. What is ready has waited for the work of all of these
- * (reach.h), but for what is ready behind a barrier. On a full device none change hands: there all
- * that is idle goes back first, and lies where it is needed then. -ENOENT: there are none.
+ * (reach.h), but for what is ready behind a barrier. If none has a free block for it, or seldom in
+ * any case, all that they have idle changes hands: free pages of several contexts that lie side by
+ * side are one block then, and what fits best is chosen among all. On a full device none change
+ * hands: there all that is idle goes back first, and lies where it is needed then. -ENOENT: no
+ * block fits.
  */
 int cm_paged_adopt(const struct cm_paged_request *request);
 

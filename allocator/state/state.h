@@ -179,6 +179,8 @@ struct cm_heap {
 	bool awaited_is_spare;
 	uint64_t seen_event;
 
+	uint32_t gathered_at; /* the request, of both pools, that last got all idle pages of other
+			       * contexts: paged_ready.c */
 	uint64_t open_to; /* ordinals of the devices that reach the heap's pages beside its own */
 
 	uint64_t spare_event[CM_BATCHES_MAX]; /* events of this context, not in use */

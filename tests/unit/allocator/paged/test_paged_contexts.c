@@ -5,6 +5,7 @@
 
 #include <errno.h>
 
+#include "allocator/state/rows.h"
 #include "allocator/state/state.h"
 #include "tests/unit/paged_case.h"
 
@@ -59,6 +60,89 @@ CM_TEST(idle_pages_serve_another_context)
 	assert_pages(f, 0);
 	assert_int_equal(f->driver.called[FAKE_RANGE_FREE], 1);
 	case_close(f);
+}
+
+paged_case(idle_pages_of_contexts_are_joined)
+{
+	struct fixture *f = *state;
+	struct cm_heap *heap;
+	uint64_t block = case_get(f, 20 * MIB), addr, next;
+
+	(void)fixture_add_context(f, 0, &heap);
+	assert_int_equal(fixture_alloc(f, heap, 20 * MIB, &next), 0);
+	assert_int_equal(next, block + 20 * MIB);
+	case_put(f, block);
+	case_put(f, next);
+	assert_int_equal(case_get(f, 40 * MIB), block);
+	assert_pages(f, 20);
+	/* Not the other context's own pages beside one that it uses. */
+	case_put(f, block);
+	assert_int_equal(fixture_alloc(f, heap, 10 * MIB, &addr), 0);
+	assert_int_equal(fixture_alloc(f, heap, 30 * MIB, &next), 0);
+	case_put(f, next);
+	(void)case_get(f, 36 * MIB);
+	assert_pages(f, 38);
+	assert_sound(f);
+}
+
+/* How many pages are the first context's. */
+static uint64_t pages_of_first(struct fixture *f)
+{
+	const struct cm_segment *segment = f->cache->segment;
+	uint64_t bytes = 0;
+	uint32_t s, end = cm_rows_segments(f->cache);
+
+	for (s = 1; s < end; s++)
+		if (segment[s].flags & CM_SEGMENT_USED && segment[s].heap == f->heap->index)
+			bytes += segment[s].size;
+	return bytes / PAGE;
+}
+
+paged_case(all_idle_pages_change_hands_seldom)
+{
+	struct fixture *f = *state;
+	uint64_t block[3], addr;
+	struct cm_heap *heap;
+	int i;
+
+	(void)fixture_add_context(f, 0, &heap);
+	for (i = 0; i < 3; i++)
+		assert_int_equal(fixture_alloc(f, heap, 20 * MIB, &block[i]), 0);
+	case_put(f, block[0]);
+	case_put(f, block[2]);
+	/* The request's own, and no more. */
+	addr = case_get(f, 20 * MIB);
+	assert_int_equal(pages_of_first(f), 10);
+	for (i = 0; i < 64; i++) {
+		case_put(f, addr);
+		addr = case_get(f, 20 * MIB);
+	}
+	(void)case_get(f, 10 * MIB);
+	assert_int_equal(pages_of_first(f), 20);
+	assert_pages(f, 30);
+	assert_sound(f);
+}
+
+paged_case(pages_that_change_hands_stay_idle)
+{
+	struct fixture *f = *state;
+	struct cm_heap *heap;
+	uint64_t older = case_get(f, 20 * MIB), live = case_get(f, 2 * MIB), newer, addr;
+	const struct cm_paged *paged;
+
+	(void)fixture_add_context(f, 0, &heap);
+	assert_int_equal(fixture_alloc(f, heap, 20 * MIB, &newer), 0);
+	case_put(f, older);
+	case_put(f, newer);
+	case_settle(f);
+	/* Too large for all that is idle. */
+	assert_int_equal(fixture_alloc(f, heap, 30 * MIB, &addr), 0);
+	assert_int_equal(pages_of_first(f), 1);
+	paged = f->heap->device->paged[CM_POOL_LARGE];
+	assert_true(paged->page[cm_paged_page_at(paged, older)].tick <
+		    paged->page[cm_paged_page_at(paged, newer)].tick);
+	case_put(f, live);
+	assert_sound(f);
 }
 
 paged_case(pages_change_hands_only_if_they_are_open_enough)
