@@ -269,7 +269,8 @@ static enum cm_loader check_loader(const char *program, const char *library)
 	const enum cm_loader loader = cm_loader_find(program, library, path);
 
 	if (loader != CM_LOADER_PRELOADS)
-		cm_complain("%s %s: it is not covered", path, cm_loader_why(loader));
+		cm_complain("%s %s: it is not covered%s", path, cm_loader_why(loader),
+			    loader == CM_LOADER_NONE ? ", but what it starts may be" : "");
 	return loader;
 }
 
