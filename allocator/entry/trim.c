@@ -161,7 +161,7 @@ static int give_idle(struct cm_device *device, uint64_t wanted, uint64_t limit_n
 	int err;
 
 	/* An old driver can only be waited for without a limit, and cuMemFree waits too. */
-	if (!cm_flush_has_cached(device) || !cm_epoch_can_ask(device->cache))
+	if (!cm_shards_have_cached(device->first) || !cm_epoch_can_ask(device->cache))
 		return 0;
 	err = cm_epoch_quiesces(device, limit_ns / 4);
 	if (err)

@@ -16,15 +16,6 @@
 
 #define PASSES 8 /* over a device, while others end contexts */
 
-bool cm_flush_has_cached(struct cm_device *first)
-{
-	struct cm_device *each = first;
-
-	while (each && !cm_device_has_cached(each))
-		each = cm_device_next_shard(each);
-	return each;
-}
-
 /* The reclaim lock is held. */
 static int flush_once(struct cm_device *device, uint64_t limit_ns, uint64_t *bytes)
 {
@@ -33,7 +24,7 @@ static int flush_once(struct cm_device *device, uint64_t limit_ns, uint64_t *byt
 	/* No work can touch these, whatever is under way. */
 	cm_paged_return_forgotten(device->cache);
 	err = cm_release_await_suspended(device, limit_ns) ? 0 : -EBUSY;
-	if (!err && cm_flush_has_cached(device))
+	if (!err && cm_shards_have_cached(device))
 		err = cm_epoch_quiesces(device, limit_ns);
 	if (!err && !cm_epoch_wait_device(device, limit_ns))
 		err = -EBUSY;

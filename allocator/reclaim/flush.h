@@ -20,7 +20,4 @@
  */
 CM_NODISCARD int cm_flush_device(struct cm_device *device, uint64_t limit_ns, uint64_t *bytes);
 
-/* Whether more is reserved than allocated, in any shard of the device. Takes their locks. */
-bool cm_flush_has_cached(struct cm_device *first);
-
 #endif

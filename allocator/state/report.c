@@ -149,11 +149,16 @@ bool cm_cache_may_have(struct cm_cache *cache, uint32_t row, uint64_t bytes)
 	       (!cm_limit_bytes(device) || bytes <= cm_limit_bytes(device));
 }
 
-bool cm_cache_has_cached(struct cm_cache *cache, uint32_t row)
+bool cm_shards_have_cached(struct cm_device *first)
 {
-	struct cm_device *each = cm_cache_device(cache, row);
+	struct cm_device *each = first;
 
 	while (each && !cm_device_has_cached(each))
 		each = cm_device_next_shard(each);
 	return each;
+}
+
+bool cm_cache_has_cached(struct cm_cache *cache, uint32_t row)
+{
+	return cm_shards_have_cached(cm_cache_device(cache, row));
 }

@@ -24,5 +24,7 @@ void cm_device_count(struct cm_device *device, enum cm_scalar scalar, int64_t n)
 
 /* Whether more is reserved than allocated. Takes the lock, too. */
 bool cm_device_has_cached(struct cm_device *device);
+/* The same for any shard of the device, whose first one is given; not if that is NULL. */
+bool cm_shards_have_cached(struct cm_device *first);
 
 #endif
