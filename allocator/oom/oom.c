@@ -109,11 +109,10 @@ CM_NOINLINE static void rank_holders_locked(struct cm_device *device,
 /* Where a request failed. */
 struct failure {
 	struct cm_device *device; /* the first shard */
-	uint64_t ctx;
-	uint32_t heap;      /* row of the heap, 0: none */
-	uint8_t pool;       /* of the event */
-	enum cm_scalar sum; /* that counts it */
-	bool outside;       /* the cache */
+	uint32_t heap;            /* row of the heap, 0: none */
+	uint8_t pool;             /* of the event */
+	enum cm_scalar sum;       /* that counts it */
+	bool outside;             /* the cache */
 };
 
 static void count_failure_locked(const struct failure *failure,
@@ -207,12 +206,11 @@ static void note(const struct failure *failure, const struct cm_oom_attempt *att
 void cm_oom_note(struct cm_heap *heap, const struct cm_oom_attempt *attempt, struct cm_oom *ret_oom)
 {
 	const struct failure failure = {.device = heap->device->first,
-					.ctx = cm_heap_ctx(heap),
 					.heap = heap->index,
 					.pool = (uint8_t)cm_size_pool(attempt->size),
 					.sum = CM_SCALAR_num_ooms};
 	uint64_t free_bytes = 0, total = 0;
-	const int err = heap->cache->ops->mem_info(failure.ctx, &free_bytes, &total);
+	const int err = heap->cache->ops->mem_info(cm_heap_ctx(heap), &free_bytes, &total);
 
 	note(&failure, attempt, err, free_bytes, ret_oom);
 	atomic_store_explicit(&heap->device->first->failed_size, attempt->size,
@@ -238,7 +236,6 @@ void cm_oom_note_uncached(struct cm_cache *cache, uint32_t row, uint64_t ctx,
 			  struct cm_oom *ret_oom)
 {
 	const struct failure failure = {.device = cm_cache_device(cache, row),
-					.ctx = ctx,
 					.pool = (uint8_t)kind,
 					.sum = CM_SCALAR_uncached_ooms,
 					.outside = true};
