@@ -199,20 +199,3 @@ int cm_paged_enter_locked(const struct cm_paged_request *request,
 		cm_paged_note_use_locked(paged, addr, bytes, cm_cache_tick(cache));
 	return 0;
 }
-
-int cm_paged_take_mapped(const struct cm_paged_request *request, const struct cm_paged_place *place)
-{
-	struct cm_heap *heap = request->heap;
-	uint32_t block;
-	int err;
-
-	cm_lock_acquire(&heap->device->lock);
-	err = cm_paged_enter_locked(request, place, &block);
-	if (!err &&
-	    cm_heap_take_block_locked(heap, block, request->size, request->bytes,
-				      CM_SCALAR_cache_misses, request->ret_addr) &&
-	    cm_heap_take_locked(heap, request->size, request->bytes, request->ret_addr))
-		err = -EBUSY;
-	cm_lock_release(&heap->device->lock);
-	return err;
-}

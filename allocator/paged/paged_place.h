@@ -54,8 +54,4 @@ bool cm_paged_choose_place(const struct cm_paged_request *request, bool packed,
 int cm_paged_enter_locked(const struct cm_paged_request *request,
 			  const struct cm_paged_place *place, uint32_t *ret_block);
 
-/* Enters them and serves the request. Errors as above, and -EBUSY: another thread was faster. */
-int cm_paged_take_mapped(const struct cm_paged_request *request,
-			 const struct cm_paged_place *place);
-
 #endif

@@ -53,6 +53,25 @@ static int take_or_cut_locked(const struct cm_paged_request *request, uint32_t i
 	return -EINPROGRESS;
 }
 
+/* Enters mapped pages and serves the request. -EINPROGRESS as above; -EBUSY: another thread was
+ * faster. Else as cm_paged_enter_locked. */
+static int take_entered_locked(const struct cm_paged_request *request,
+			       const struct cm_paged_place *place, bool idle,
+			       struct cm_paged_place *ret_divided, struct cm_paged_stolen *stolen)
+{
+	uint32_t block;
+	int err = cm_paged_enter_locked(request, place, &block);
+
+	if (!err)
+		err = take_or_cut_locked(request, block, idle, CM_SCALAR_cache_misses, ret_divided,
+					 stolen);
+	if (err != -ENOENT)
+		return err;
+	return cm_heap_take_locked(request->heap, request->size, request->bytes, request->ret_addr)
+		       ? -EBUSY
+		       : 0;
+}
+
 /* Puts new handles in the place of the one that was cut out, and serves the request. */
 static int replace(const struct cm_paged_request *request, const struct cm_paged_place *place,
 		   struct cm_paged_stolen *stolen)
@@ -69,7 +88,8 @@ static int replace(const struct cm_paged_request *request, const struct cm_paged
 			(int64_t)(heap->cache->ops->now_ns() - start));
 	if (err)
 		return -ENOENT;
-	err = cm_paged_take_mapped(request, place);
+	err = CM_WITH_LOCK(&heap->device->lock,
+			   take_entered_locked(request, place, false, NULL, stolen));
 	if (err && err != -EBUSY)
 		cm_paged_unmap(heap->device, request->paged, place->pages);
 	return err;
@@ -139,28 +159,17 @@ int cm_paged_take_spared(const struct cm_paged_request *request, uint64_t most)
 
 int cm_paged_take_added(const struct cm_paged_request *request, const struct cm_paged_place *place)
 {
-	struct cm_heap *heap = request->heap;
-	struct cm_device *device = heap->device;
-	struct cm_cache *cache = heap->cache;
+	struct cm_device *device = request->heap->device;
+	struct cm_cache *cache = request->heap->cache;
 	struct cm_paged_stolen stolen = {.parts = 0};
 	struct cm_paged_place divided = {0};
-	uint32_t block;
 	bool idle;
 	int err;
 
 	cm_lock_acquire(&cache->event_lock);
 	idle = is_idle_event_locked(request);
 	cm_lock_acquire(&device->lock);
-	err = cm_paged_enter_locked(request, place, &block);
-	if (!err) {
-		err = take_or_cut_locked(request, block, idle, CM_SCALAR_cache_misses, &divided,
-					 &stolen);
-		if (err == -ENOENT &&
-		    cm_heap_take_locked(heap, request->size, request->bytes, request->ret_addr))
-			err = -EBUSY;
-		else if (err == -ENOENT)
-			err = 0;
-	}
+	err = take_entered_locked(request, place, idle, &divided, &stolen);
 	cm_lock_release(&device->lock);
 	cm_lock_release(&cache->event_lock);
 	if (err == -EINPROGRESS)
