@@ -505,17 +505,6 @@ int cm_cache_host_mark_exported(struct cm_cache *cache, uint64_t addr)
 	return CM_WITH_LOCK(&cache->pinned.lock, mark_exported_locked(cache, addr));
 }
 
-/* Registered memory leaves the counters; false if nothing is at that address. */
-static bool drop_registered_locked(struct cm_cache *cache, uint64_t addr)
-{
-	uint32_t index = cm_ptr_map_find(&cache->pinned.map, addr);
-
-	if (!index || !(cache->segment[cache->block[index].segment].flags & CM_SEGMENT_REGISTERED))
-		return false;
-	(void)cm_pinned_remove_locked(cache, index);
-	return true;
-}
-
 void cm_cache_host_add_registered(struct cm_cache *cache, struct cm_heap *heap, uint64_t addr,
 				  uint64_t bytes, uint64_t ns)
 {
@@ -526,8 +515,13 @@ void cm_cache_host_add_registered(struct cm_cache *cache, struct cm_heap *heap, 
 
 void cm_cache_host_remove_registered(struct cm_cache *cache, uint64_t addr, uint64_t ns)
 {
+	uint32_t index;
+
 	cm_lock_acquire(&cache->pinned.lock);
-	if (drop_registered_locked(cache, addr))
+	index = cm_ptr_map_find(&cache->pinned.map, addr);
+	if (index && cache->segment[cache->block[index].segment].flags & CM_SEGMENT_REGISTERED) {
+		(void)cm_pinned_remove_locked(cache, index);
 		cm_pinned_count_release_locked(&cache->pinned, ns);
+	}
 	cm_lock_release(&cache->pinned.lock);
 }
