@@ -27,23 +27,6 @@ bool cm_size_is_rounded_up(const struct cm_policy *policy);
 /* The size of the block that serves `bytes` (1 to CM_REQUEST_MAX), never less than it. */
 uint64_t cm_size_round(const struct cm_policy *policy, uint64_t bytes);
 
-/*
- * The class of a size, 0 to 63, rising with the size: 0 for the small pool, four classes for each
- * power of two above, 63 for all from 48 GiB on.
- */
-#define CM_SIZE_CLASSES 64u
-
-static inline uint32_t cm_size_class(uint64_t size)
-{
-	const uint32_t exponent = 63u ^ (uint32_t)__builtin_clzll(size | CM_SMALL_MAX);
-	/* The two bits below the highest one, and that one, which counts for four. */
-	const uint32_t class = exponent * 4 + (uint32_t)(size >> (exponent - 2)) - 83;
-	/* Without a branch: a processor cannot predict the pool of a size. */
-	const uint32_t small = 0u - (size < CM_SMALL_MAX + 1);
-
-	return (class < CM_SIZE_CLASSES ? class : CM_SIZE_CLASSES - 1) & ~small;
-}
-
 /* The pool of a rounded size. */
 static inline enum cm_pool cm_size_pool(uint64_t size)
 {

@@ -142,37 +142,3 @@ CM_TEST(one_mib_is_the_largest_of_the_small_pool)
 	assert_int_equal(cm_size_pool(MIB), CM_POOL_SMALL);
 	assert_int_equal(cm_size_pool(MIB + 512), CM_POOL_LARGE);
 }
-
-CM_TEST(size_classes_rise_four_to_a_power_of_two)
-{
-	static const struct {
-		uint64_t size;
-		uint32_t class;
-	} cases[] = {
-		{CM_GRAIN, 0},
-		{CM_SMALL_MAX, 0},
-		{CM_SMALL_MAX + CM_GRAIN, 1},
-		{CM_SMALL_MAX * 5 / 4 - CM_GRAIN, 1},
-		{CM_SMALL_MAX * 5 / 4, 2},
-		{CM_SMALL_MAX * 2 - CM_GRAIN, 4},
-		{CM_SMALL_MAX * 2, 5},
-		{CM_SMALL_MAX << 10, 41},
-		{(CM_SMALL_MAX << 15) * 3 / 2 - CM_GRAIN, 62},
-		{(CM_SMALL_MAX << 15) * 3 / 2, 63},
-		{CM_REQUEST_MAX, 63},
-	};
-	uint32_t last = 0, class;
-	uint64_t size;
-	size_t i;
-
-	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		if (cm_size_class(cases[i].size) != cases[i].class)
-			fail_msg("%llu bytes are of class %u, not %u",
-				 (unsigned long long)cases[i].size, cm_size_class(cases[i].size),
-				 cases[i].class);
-	for (size = CM_GRAIN; size < CM_SMALL_MAX << 20; size += size / 16 + CM_GRAIN) {
-		class = cm_size_class(size);
-		assert_true(class >= last && class < CM_SIZE_CLASSES);
-		last = class;
-	}
-}
