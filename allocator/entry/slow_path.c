@@ -106,7 +106,7 @@ static int alloc_segment(const struct cm_slow_request *request, uint64_t segment
 	if (!err)
 		*request->ret_addr = given.addr;
 	if (goes_back)
-		(void)cm_release_give(&given);
+		cm_release_give(&given);
 	else if (!stays)
 		cm_limit_give(device, segment_size);
 	return err;

@@ -38,7 +38,7 @@ int cm_paged_alloc(struct cm_heap *heap, uint64_t ctx, uint64_t size, uint64_t b
 uint64_t cm_paged_release(struct cm_device *device);
 
 /* The same, but only of wholly free runs that are not recycled. */
-uint64_t cm_paged_release_unreclaimed(struct cm_device *device);
+void cm_paged_release_unreclaimed(struct cm_device *device);
 
 /*
  * Contiguous pages that lie wholly in free blocks and were last used at the same moment. Pages have

@@ -220,9 +220,9 @@ uint64_t cm_paged_release_idlest(struct cm_device *device, uint64_t most)
 	return bytes;
 }
 
-uint64_t cm_paged_release_unreclaimed(struct cm_device *device)
+void cm_paged_release_unreclaimed(struct cm_device *device)
 {
-	return release_pages(device, true);
+	(void)release_pages(device, true);
 }
 
 uint64_t cm_paged_returnable_locked(struct cm_cache *cache, uint32_t run)

@@ -152,7 +152,7 @@ static int give_idle_of_shard(const struct exchange *exchange)
 		return err == -EBUSY ? err : -EAGAIN;
 	n = take_idle(exchange, release);
 	for (i = 0; i < n; i++) {
-		(void)cm_release_give(&release[i]);
+		cm_release_give(&release[i]);
 		given += release[i].size;
 	}
 	if (given)

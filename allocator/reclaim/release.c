@@ -60,9 +60,10 @@ static int give_by(int (*mem_free)(uint64_t ctx, uint64_t addr), struct cm_pendi
 	return err;
 }
 
-int cm_release_give(struct cm_pending_release *release)
+void cm_release_give(struct cm_pending_release *release)
 {
-	return give_by(release->heap->cache->ops->mem_free, release);
+	/* Fails only if the context is destroyed or has a sticky error: nothing is left to do. */
+	(void)give_by(release->heap->cache->ops->mem_free, release);
 }
 
 /* Takes up to BATCH chosen segments out of the tables, from row *at on. */
@@ -94,9 +95,7 @@ static uint64_t release_chosen(struct cm_device *device, const struct choice *ch
 
 	while ((n = collect(device, choice, &at, bytes, release)) > 0) {
 		for (i = 0; i < n; i++) {
-			/* It fails only if the context is destroyed or has a sticky error: nothing
-			 * is left to do. */
-			(void)cm_release_give(&release[i]);
+			cm_release_give(&release[i]);
 			bytes += release[i].size;
 		}
 	}
@@ -237,7 +236,7 @@ uint64_t cm_release_idlest(struct cm_device *device, uint64_t most)
 		cm_lock_release(&device->lock);
 	}
 	if (release.size)
-		(void)cm_release_give(&release);
+		cm_release_give(&release);
 	return release.size;
 }
 
@@ -251,7 +250,7 @@ static int release_all_unreclaimed(struct cm_device *device)
 	if (err)
 		return err;
 	(void)release_chosen(device, &choice);
-	(void)cm_paged_release_unreclaimed(device);
+	cm_paged_release_unreclaimed(device);
 	return 0;
 }
 

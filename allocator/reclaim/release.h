@@ -19,7 +19,7 @@ bool cm_release_can(const struct cm_device *device, const struct cm_segment *seg
  * the driver. */
 void cm_release_take_locked(struct cm_device *device, uint32_t segment,
 			    struct cm_pending_release *ret_release);
-int cm_release_give(struct cm_pending_release *release); /* the driver's answer */
+void cm_release_give(struct cm_pending_release *release);
 
 /* Whether a heap of the device is suspended. Takes its lock. */
 bool cm_release_has_suspended(struct cm_device *device);
