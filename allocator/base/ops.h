@@ -21,7 +21,6 @@
 
 /* Driver codes the allocator tells apart; values of CUresult in cuda.h. */
 #define CM_DRIVER_OUT_OF_MEMORY 2
-#define CM_DRIVER_DEINITIALIZED 4
 #define CM_DRIVER_NOT_READY     600
 
 /* What the driver can do in one context. */

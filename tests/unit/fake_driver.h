@@ -26,6 +26,7 @@
 #define FAKE_FOREVER      UINT64_MAX /* how long work lasts that fake_finish ends */
 
 #define FAKE_INVALID_VALUE 1
+#define FAKE_DEINITIALIZED 4
 #define FAKE_STICKY_ERROR  700
 
 enum fake_call {

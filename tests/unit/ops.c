@@ -298,8 +298,8 @@ static int do_context(struct ops *ops)
 
 static int do_failure(struct ops *ops)
 {
-	static const int codes[] = {CM_DRIVER_OUT_OF_MEMORY, FAKE_STICKY_ERROR,
-				    CM_DRIVER_DEINITIALIZED, FAKE_INVALID_VALUE};
+	static const int codes[] = {CM_DRIVER_OUT_OF_MEMORY, FAKE_STICKY_ERROR, FAKE_DEINITIALIZED,
+				    FAKE_INVALID_VALUE};
 	uint8_t how = next(ops);
 
 	ops->failing = true;

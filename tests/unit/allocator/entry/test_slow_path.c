@@ -510,7 +510,7 @@ fixture_case(memory_that_no_call_may_return_goes_back_once_the_context_stays)
 CM_TEST(whatever_call_fails_the_counters_balance)
 {
 	static const int codes[] = {CM_DRIVER_OUT_OF_MEMORY, FAKE_INVALID_VALUE, FAKE_STICKY_ERROR,
-				    CM_DRIVER_DEINITIALIZED};
+				    FAKE_DEINITIALIZED};
 	struct fixture *f;
 	uint64_t call;
 	size_t i;
