@@ -12,12 +12,10 @@
 #include "stats/counters.h"
 
 /* docs/decisions/layout.md has the measurements of other values. */
-#define FILL_TENTHS \
-	5           /* if 5/10 of the card are reserved, splits may pin only a share; with pages:
-			* requests for them wait for barriers */
-#define PIN_LEAST 5 /* that share: 1/5 of the room above the peak at first, */
-#define PIN_MOST  2 /* and 1/2 of it once as much has returned in exchange as is reserved, */
-#define PIN_STEPS UINT64_C(16) /* in so many steps */
+#define FILL_TENTHS 5 /* if 5/10 of the card are reserved, splits may pin only a share: */
+#define PIN_LEAST   5 /* 1/5 of the room above the peak at first, */
+#define PIN_MOST    2 /* and 1/2 of it once as much has returned in exchange as is reserved, */
+#define PIN_STEPS   UINT64_C(16) /* in so many steps */
 /* While blocks grow and 1/10 is reserved, idle segments of at least 1/WHOLE_SHARE of the card are
  * not split. Blocks grow if the largest segment has doubled in the last third of all requests: if
  * fewer than 1/GROW_SPAN of as many requests have come since as before. */
@@ -31,6 +29,7 @@
 /* If blocks are not split, idle segments return once they exceed 1/8 of the room, and no block
  * serves a request that leaves more of it unused. */
 #define UNSPLIT_SHARE 8
+#define WAIT_TENTHS   4  /* with pages, if 4/10 are reserved: requests for them wait for barriers */
 #define PACK_TENTHS   7  /* with pages, if 7/10 are reserved: pages move, and few are touched */
 #define FULL_SHARE    32 /* with pages: if less than 1/32 is not reserved, moves have no limit */
 /* With pages: if at most half of the card was ever in use, a program has settled once it has freed
@@ -158,7 +157,7 @@ bool cm_fragmentation_is_full_locked(const struct cm_heap *heap)
 bool cm_fragmentation_awaits_barrier_locked(const struct cm_heap *heap)
 {
 	return heap->cache->policy.exchange &&
-	       is_share(heap, cm_device_reserved_locked(heap->device), FILL_TENTHS);
+	       is_share(heap, cm_device_reserved_locked(heap->device), WAIT_TENTHS);
 }
 
 bool cm_fragmentation_moves_pages_locked(const struct cm_heap *heap, uint64_t bytes)
