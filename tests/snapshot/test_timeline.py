@@ -17,7 +17,7 @@ def the_timeline_tells_who_holds_what(kit_):
         side = browser.text('#timeline .side')
         assert 'At the peak: 44.8 MiB allocated' in side, side
         about = browser.text('#facts')
-        assert re.search(r'taken \S+ \S+ UTC, after it had crashed, been killed or called _exit\(\)', about), about
+        assert re.search(r'taken \S+ \S+ UTC, after it crashed, was killed or called _exit\(\)', about), about
         rows = [(row.split('\n')[0], row.split('\n')[1:]) for row in
                 browser.evaluate('[...document.querySelectorAll("#timeline .stack")].map(row => row.innerText)')]
         assert rows == [('train_step train.py:31 (load_weights)', ['38.0 MiB', '84.9', '4', '38.0 MiB', '\u2013']),

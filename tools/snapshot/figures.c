@@ -69,7 +69,7 @@ size_t cm_saved_remark(const struct cm_saved *saved, const char *ret_remarks[CM_
 	static const char *const lives[CM_LIFE_COUNT] = {
 		[CM_LIFE_STOPPED] = "while it was stopped",
 		[CM_LIFE_EXITED] = "after it had exited",
-		[CM_LIFE_CRASHED] = "after it had crashed, been killed or called _exit()",
+		[CM_LIFE_CRASHED] = "after it crashed, was killed or called _exit()",
 	};
 	size_t count = 0;
 
