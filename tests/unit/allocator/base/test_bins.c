@@ -152,6 +152,24 @@ BENCH(the_fit_is_the_best_among_all_sizes)
 	}
 }
 
+BENCH(the_bin_before_is_found_from_any_bin)
+{
+	static const uint64_t grains[] = {
+		1, 63, 64, 65, CM_BINS_EXACT - 1, 2 * CM_BINS_EXACT, GRAINS_MAX - 1,
+	};
+	struct bench *bench = *state;
+	uint32_t i, before = 0, bin;
+
+	for (i = 0; i < sizeof(grains) / sizeof(grains[0]); i++) {
+		insert(bench, i + 1, grains[i] * CM_GRAIN);
+		bin = cm_bins_of(grains[i]);
+		assert_int_equal(cm_bins_before(&bench->bins, CM_BINS_COUNT), bin);
+		assert_int_equal(cm_bins_before(&bench->bins, bin + 1), bin);
+		assert_int_equal(cm_bins_before(&bench->bins, bin), before);
+		before = bin;
+	}
+}
+
 /* What an allocator does: the best fit is taken, and its remainder put back. */
 BENCH(cutting_the_best_fit_keeps_the_fit_exact)
 {
