@@ -101,8 +101,8 @@ CM_ALWAYS_INLINE uint32_t cm_bins_next(const struct cm_bins *bins, uint32_t bin)
 	return word * 64 + (uint32_t)__builtin_ctzll(bins->map[word]);
 }
 
-/* The last bin before `bin`, 1 to CM_BINS_COUNT, that is not empty, or 0. Reads the words of the map
- * one by one. */
+/* The last bin before `bin`, 1 to CM_BINS_COUNT, that is not empty, or 0. Reads the words of the
+ * map one by one. */
 CM_ALWAYS_INLINE uint32_t cm_bins_before(const struct cm_bins *bins, uint32_t bin)
 {
 	uint32_t word = (bin - 1) >> 6;
