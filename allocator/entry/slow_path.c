@@ -18,6 +18,7 @@
 #include "allocator/state/limit.h"
 #include "allocator/state/pending_release.h"
 #include "allocator/state/report.h"
+#include "allocator/state/suspended.h"
 
 #define TRIES 8 /* of a request that others are faster than */
 

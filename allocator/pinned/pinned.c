@@ -14,6 +14,7 @@
 #include "allocator/reuse/epoch.h"
 #include "allocator/reuse/fence.h"
 #include "allocator/state/state.h"
+#include "allocator/state/suspended.h"
 
 struct request {
 	struct cm_heap *heap;
@@ -239,8 +240,8 @@ static int alloc_block(const struct request *request, uint64_t size, uint32_t fl
 	struct cm_cache *cache = heap->cache;
 	struct cm_pinned *pinned = &cache->pinned;
 	struct cm_pending_release given = {.heap = heap, .ctx = cm_heap_ctx(heap), .size = size};
-	const uint32_t gone = cm_heap_count_gone(
-		heap); /* after ctx: of that context, or a later one */
+	/* Read after ctx: of that context, or a later one. */
+	const uint32_t gone = cm_heap_count_gone(heap);
 	uint64_t start = cache->ops->now_ns(), ns;
 	bool goes_back;
 	int err;

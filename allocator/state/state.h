@@ -450,19 +450,6 @@ static inline bool cm_heap_is_suspended(const struct cm_heap *heap)
 	       cm_heap_state(heap) == CM_STATE_DRAINING_SUSPENDED;
 }
 
-/* How many contexts have had the heap and are gone. */
-static inline uint32_t cm_heap_count_gone(const struct cm_heap *heap)
-{
-	return atomic_load_explicit(&heap->gone, memory_order_relaxed);
-}
-
-/* Whether the context still has the heap that had it when so many were gone: a later one may have
- * its handle. */
-static inline bool cm_heap_stands(const struct cm_heap *heap, uint64_t ctx, uint32_t gone)
-{
-	return ctx && cm_heap_ctx(heap) == ctx && cm_heap_count_gone(heap) == gone;
-}
-
 /* The next heap of the device that is in use, of any of its shards, from slot *at on, NULL: there
  * is none. Heaps come and go unless the event lock is held. */
 static inline struct cm_heap *cm_device_next_heap(const struct cm_device *device, uint32_t *at)

@@ -45,6 +45,19 @@ static inline bool cm_heap_has_calls(const struct cm_heap *heap)
 	return atomic_load_explicit(&heap->first->calls, memory_order_acquire) != 0;
 }
 
+/* How many contexts have had the heap and are gone. */
+static inline uint32_t cm_heap_count_gone(const struct cm_heap *heap)
+{
+	return atomic_load_explicit(&heap->gone, memory_order_relaxed);
+}
+
+/* Whether the context still has the heap that had it when so many were gone: a later one may have
+ * its handle. */
+static inline bool cm_heap_stands(const struct cm_heap *heap, uint64_t ctx, uint32_t gone)
+{
+	return ctx && cm_heap_ctx(heap) == ctx && cm_heap_count_gone(heap) == gone;
+}
+
 /* Stops caching in the heap: see cm_cache_drain_heap. Takes the device's lock. */
 void cm_heap_drain(struct cm_heap *heap);
 
