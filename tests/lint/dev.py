@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """The verbs of ./dev: each is in its help and is called, and does nothing but answer when it is asked
-for help; ./dev clean removes what others configure."""
+for help; ./dev clean removes what others configure; no verb begins where LD_PRELOAD cannot name what
+it builds."""
 
 import pathlib
 import re
@@ -54,11 +55,23 @@ def question_complaints_of(script):
                 yield 1, f'{verb} --help is no question'
 
 
+def place_complaints_of(script):
+    """As above. Without sources the verb ends soon in any case."""
+    with tempfile.TemporaryDirectory(prefix='two words') as folder:
+        copy = pathlib.Path(folder, 'dev')
+        shutil.copy(tree.ROOT / 'dev', copy)
+        run = subprocess.run([copy, 'build'], capture_output=True, text=True, check=False,
+                             timeout=60)
+        if run.returncode != 1 or 'LD_PRELOAD cannot name' not in run.stderr:
+            yield 1, f'begins in a folder with a blank: {run.stderr}'
+
+
 def main():
     script = tree.text('dev')
     return tree.report([f'dev:{line}: {what}'
                         for line, what in (*complaints_of(script), *verb_complaints_of(script),
-                                           *question_complaints_of(script))])
+                                           *question_complaints_of(script),
+                                           *place_complaints_of(script))])
 
 
 if __name__ == '__main__':
