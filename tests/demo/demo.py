@@ -20,6 +20,7 @@ sys.path.insert(0, str(HERE.parent))
 from watched import Stage, Watched, read_sim_report  # noqa: E402
 
 STEPS = 1200
+BEGINS_WITHIN = 60  # s, on a machine however busy
 # Costs as published for real cards, in round numbers; what matters is that both runs pay the same.
 # A context takes no memory of its own, so that what the card holds is what was asked of it.
 PLAN = ','.join((
@@ -59,6 +60,7 @@ def watch(run):
     """Shows cudamemstat's view while the program works; its process, to be ended."""
     pid = str(run.process.pid)
     command = [run.tool, 'ls', '-p', pid]
+    end = time.monotonic() + BEGINS_WITHIN
     while run.process.poll() is None:
         # Its first request makes the region, and a moment later the device in it.
         begun = subprocess.run([*command, '--where', 'alloc>0'], capture_output=True, check=False)
@@ -67,6 +69,8 @@ def watch(run):
             print(f'\n$ cudamemstat ls -p {pid}\n{listing.stdout}\n$ cudamemstat stat -p {pid} 0.5',
                   flush=True)
             return subprocess.Popen([run.tool, 'stat', '-p', pid, '0.5'])
+        if time.monotonic() > end:
+            sys.exit(f'demo: cudamemstat sees no memory of the program after {BEGINS_WITHIN} s')
         time.sleep(0.01)
     return None
 
@@ -163,6 +167,7 @@ def main():
     device = f'on the {card}' if card else 'on the simulated device: its latencies are planned'
     print(f'This machine has {"a graphics card: " + card if card else "no graphics card"}.',
           '' if card else 'The program runs on the simulated device.')
+    os.environ.pop('CUDAMEM_CONF', None)  # the defaults are what is shown
     stage = Stage(options.build / 'interpose/libcudamem.so', options.build / 'tools/cudamemstat',
                   simulation, PLAN)
     program = options.build / 'demo'
