@@ -133,6 +133,14 @@ int cm_cache_alloc(struct cm_cache *cache, struct cm_heap *heap, uint64_t bytes,
 		   uint64_t *ret_addr);
 
 /*
+ * The same for a request that the driver has just refused for lack of memory, also while a capture
+ * is active: only from what was freed before the capture began. Nothing returns to the driver. May
+ * wait for the device, as the free would have waited natively. -ENOENT: nothing serves.
+ */
+int cm_cache_alloc_freed(struct cm_cache *cache, struct cm_heap *heap, uint64_t bytes,
+			 uint64_t *ret_addr);
+
+/*
  * Frees a block. 0: done. > 0: the driver's error. -ENOENT: not ours, pass the address on. -EFAULT:
  * inside our memory but no block in use; pass on *ret_forward, an address that is never the start
  * of a driver allocation, so that the driver answers as it does for a stale pointer. Never waits
@@ -233,6 +241,12 @@ void cm_cache_note_work(struct cm_cache *cache, uint64_t ctx);
 void cm_cache_before_work(struct cm_cache *cache);
 /* Whether cm_cache_before_work has something to do: one relaxed load. */
 bool cm_cache_wants_close(const struct cm_cache *cache);
+
+/*
+ * The program is about to begin a capture, in which no event can be recorded: records one now
+ * behind what it has freed. No lock is held.
+ */
+void cm_cache_before_capture(struct cm_cache *cache);
 
 /*
  * The program waits for all work of a context (cuCtxSynchronize). The hook calls begin before the

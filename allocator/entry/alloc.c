@@ -48,6 +48,18 @@ CM_NOINLINE void cm_cache_report_host_oom(struct cm_heap *heap, uint64_t bytes)
 	cm_oom_tell(heap->cache, &oom);
 }
 
+int cm_cache_alloc_freed(struct cm_cache *cache, struct cm_heap *heap, uint64_t bytes,
+			 uint64_t *ret_addr)
+{
+	int err = -ENOENT;
+
+	if (bytes && bytes <= CM_REQUEST_MAX)
+		err = cm_slow_path_take_freed(heap, cm_size_round(&cache->policy, bytes), bytes,
+					      ret_addr);
+	cm_check_after(cache);
+	return err;
+}
+
 int cm_cache_host_alloc(struct cm_cache *cache, struct cm_heap *heap, uint32_t kind, uint64_t bytes,
 			uint64_t *ret_addr)
 {

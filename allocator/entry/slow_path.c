@@ -393,6 +393,32 @@ int cm_slow_path_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint
 	return err;
 }
 
+static int take_any(const struct cm_slow_request *request)
+{
+	const int err = cm_shard_take_anywhere(request);
+
+	return err == -ENOENT ? take_large(request) : err;
+}
+
+int cm_slow_path_take_freed(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr)
+{
+	const struct cm_slow_request request = {.heap = heap,
+						.ctx = cm_heap_ctx(heap),
+						.size = size,
+						.bytes = bytes,
+						.ret_addr = ret_addr};
+	int err = take_any(&request);
+	struct cm_heap *each;
+	uint32_t at = 0;
+
+	while (err == -ENOENT && (each = cm_heap_next_shard(heap, &at)))
+		if (cm_heap_pending_bytes(each)) {
+			cm_epoch_wait_ungated(each);
+			err = take_any(&request);
+		}
+	return err ? -ENOENT : 0; /* the context may have gone */
+}
+
 /* Retries if the driver has got back memory meanwhile that could not be returned before: a capture
  * was active, or the context was suspended. -EBUSY as in serve_request. */
 static int alloc_direct(const struct cm_slow_request *request)

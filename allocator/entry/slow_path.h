@@ -18,6 +18,10 @@
  */
 int cm_slow_path_alloc(struct cm_heap *heap, uint64_t size, uint64_t bytes, uint64_t *ret_addr);
 
+/* The same from freed memory alone, outside of the gate. -ENOENT: there is none. */
+int cm_slow_path_take_freed(struct cm_heap *heap, uint64_t size, uint64_t bytes,
+			    uint64_t *ret_addr);
+
 /* One request passed to the driver as it is and entered in the counters (mode stats). */
 int cm_slow_path_alloc_direct(struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr);
 

@@ -79,6 +79,24 @@ void cm_cache_before_work(struct cm_cache *cache)
 	cache->ops->gate_leave();
 }
 
+/* If all batches are closed, the poll makes room for one more. */
+static void close_open(struct cm_heap *heap)
+{
+	(void)cm_epoch_poll_event_locked(heap);
+	(void)cm_epoch_close_event_locked(heap);
+}
+
+void cm_cache_before_capture(struct cm_cache *cache)
+{
+	if (!cache->ops->gate_enter())
+		return;
+	cm_lock_acquire(&cache->event_lock);
+	for_each_heap_event_locked(cache, close_open);
+	cm_lock_release(&cache->event_lock);
+	cache->ops->gate_leave();
+	cm_check_after(cache);
+}
+
 void cm_cache_poll(struct cm_cache *cache)
 {
 	uint32_t i, n = atomic_load_explicit(&cache->devices, memory_order_acquire);

@@ -12,10 +12,12 @@
 #include "allocator/state/report.h"
 
 /* How long to wait after the work for which a cudaFree would have waited: for work of its device,
- * and for work of others, for which it does not wait. */
+ * and for work of others, for which it does not wait. Outside of the gate the two are equal, so
+ * that nobody asks whose work it is. */
 struct patience {
 	uint64_t limit_ns;
 	uint64_t others_ns;
+	bool ungated;
 };
 
 static uint64_t patience_with(struct cm_heap *heap, const struct cm_batch *epoch,
@@ -60,7 +62,10 @@ static bool has_to_wait_for(struct cm_batch_ring *ring, uint64_t end,
 {
 	if (end > ring->open.number)
 		end = ring->open.number; /* another context has the heap by now */
-	(void)cm_batch_ring_poll_until_event_locked(ring, end);
+	if (patience->ungated)
+		cm_batch_ring_poll_ungated_event_locked(ring, end);
+	else
+		(void)cm_batch_ring_poll_until_event_locked(ring, end);
 	return ring->oldest < end && !is_out_of_patience(ring, end, patience);
 }
 
@@ -211,6 +216,14 @@ static struct ends end_of_oldest(struct cm_heap *heap)
 	return (struct ends){first_clean_end(&heap->epochs), heap->ordered.oldest};
 }
 
+static void count_wait(struct cm_heap *heap, uint64_t start_ns)
+{
+	const uint64_t ns = heap->cache->ops->now_ns() - start_ns;
+
+	cm_device_count(heap->device, CM_SCALAR_waits, 1);
+	cm_device_count(heap->device, CM_SCALAR_wait_ns, (int64_t)ns);
+}
+
 static bool await(struct cm_heap *heap, const struct patience *patience,
 		  struct ends (*end_of)(struct cm_heap *heap), bool blocks)
 {
@@ -236,12 +249,11 @@ static bool await(struct cm_heap *heap, const struct patience *patience,
 	}
 	if (!waited)
 		return true;
-	cm_device_count(heap->device, CM_SCALAR_waits, 1);
-	cm_device_count(heap->device, CM_SCALAR_wait_ns, (int64_t)(ops->now_ns() - start));
+	count_wait(heap, start);
 	return inside;
 }
 
-static const struct patience as_native = {CM_STUCK_NS, CM_PATIENCE_NS};
+static const struct patience as_native = {CM_STUCK_NS, CM_PATIENCE_NS, false};
 
 bool cm_epoch_wait_as_native(struct cm_heap *heap)
 {
@@ -260,7 +272,29 @@ bool cm_epoch_wait_device(struct cm_device *device, uint64_t limit_ns)
 
 	cm_device_count(device, CM_SCALAR_num_sync_all_streams, 1);
 	while ((heap = cm_device_next_heap(device, &at)))
-		if (!await(heap, &(struct patience){limit_ns, limit_ns}, end_of_all, false))
+		if (!await(heap, &(struct patience){limit_ns, limit_ns, false}, end_of_all, false))
 			return false;
 	return true;
+}
+
+void cm_epoch_wait_ungated(struct cm_heap *heap)
+{
+	static const struct patience patience = {CM_STUCK_NS, CM_STUCK_NS, true};
+	const struct cm_driver_ops *ops = heap->cache->ops;
+	uint64_t start = ops->now_ns(), backoff = CM_GATE_BACKOFF_NS;
+	struct ends end;
+	bool waited;
+
+	cm_lock_acquire(&heap->cache->event_lock);
+	end = (struct ends){heap->epochs.open.number, heap->ordered.open.number};
+	waited = begin_wait_event_locked(heap, &end);
+	cm_lock_release(&heap->cache->event_lock);
+	if (waited)
+		(void)cm_fence_wait_ungated(heap); /* the polls decide */
+	while (has_to_wait(heap, &end, &patience)) {
+		cm_ops_backoff(ops, &backoff, CM_GATE_BACKOFF_MAX_NS);
+		waited = true;
+	}
+	if (waited)
+		count_wait(heap, start);
 }

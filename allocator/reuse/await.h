@@ -2,8 +2,9 @@
 /*
  * The host waits for freed memory to become ready.
  *
- * All functions call the driver. The caller has entered the capture gate, which is left while it
- * waits, and holds none of the locks of the cache and its devices but the reclaim lock.
+ * All functions call the driver. Except for cm_epoch_wait_ungated, the caller has entered the
+ * capture gate, which is left while it waits; it holds none of the locks of the cache and its
+ * devices but the reclaim lock.
  */
 #ifndef CM_ALLOCATOR_REUSE_AWAIT_H
 #define CM_ALLOCATOR_REUSE_AWAIT_H
@@ -39,6 +40,11 @@ CM_NODISCARD bool cm_epoch_wait_for_oldest(struct cm_heap *heap);
  * for it.
  */
 CM_NODISCARD int cm_epoch_wait_for_device(struct cm_heap *heap);
+
+/* As cm_epoch_wait_as_native, outside of the gate, also while a capture is active: for what was
+ * closed before, at most CM_STUCK_NS whichever device is at work, and without a limit where
+ * cm_epoch_wait_for_oldest has none. */
+void cm_epoch_wait_ungated(struct cm_heap *heap);
 
 /* The bytes of the batches that cm_epoch_wait_for_oldest waits for; 0: there is no clean one. Takes
  * the event lock. */

@@ -60,19 +60,20 @@ bool cm_batch_ring_detach_same_event_locked(struct cm_batch_ring *ring, uint64_t
 						ring->open.blocks == blocks && detach_locked(ring));
 }
 
-/* If a fence could not be recorded, tries again: a later one captures no less. Pinned memory
- * belongs to no device: the first device counts its queries. */
-static bool is_complete(struct cm_batch_ring *ring, uint64_t number)
+/* If a fence could not be recorded, tries again inside the gate: a later one captures no less.
+ * Pinned memory belongs to no device: the first device counts its queries. */
+static bool is_complete(struct cm_batch_ring *ring, uint64_t number, bool gated)
 {
 	struct cm_cache *cache = ring->cache;
 	struct cm_device *device = ring->heap ? ring->heap->device : NULL;
+	struct cm_device *asks = device ? device : cache->device[0];
 	struct cm_batch *batch = cm_batch_at(ring, number);
 
-	if (!batch->recorded)
+	if (!batch->recorded && gated)
 		batch->recorded = cm_fence_record_event_locked(cache, device, &batch->fence);
 	return batch->recorded && !cache->ending &&
-	       cm_fence_is_complete_event_locked(&batch->fence,
-						 device ? device : cache->device[0]) &&
+	       (gated ? cm_fence_is_complete_event_locked(&batch->fence, asks)
+		      : cm_fence_is_complete_ungated_event_locked(&batch->fence, asks)) &&
 	       !(ring->heap && cm_heap_is_dead(ring->heap));
 }
 
@@ -99,9 +100,19 @@ void cm_batch_ring_retire_event_locked(struct cm_batch_ring *ring, uint64_t end)
 	}
 }
 
+/* Events that are given back may have to be destroyed, which is for the gate. */
+static void retire(struct cm_batch_ring *ring, uint64_t end, bool gated)
+{
+	uint64_t number;
+
+	for (number = ring->oldest; number < end && !gated; number++)
+		cm_fence_drop_event_locked(&cm_batch_at(ring, number)->fence);
+	cm_batch_ring_retire_event_locked(ring, end);
+}
+
 /* The newest first, since all are complete if it is; then from the oldest on. So a device that lags
  * costs two queries. */
-bool cm_batch_ring_poll_until_event_locked(struct cm_batch_ring *ring, uint64_t end)
+static bool poll_until(struct cm_batch_ring *ring, uint64_t end, bool gated)
 {
 	const uint64_t before = ring->oldest;
 
@@ -110,16 +121,26 @@ bool cm_batch_ring_poll_until_event_locked(struct cm_batch_ring *ring, uint64_t 
 		end = ring->open.number; /* another context has the ring by now */
 	if (before >= end)
 		return false;
-	if (is_complete(ring, end - 1))
-		cm_batch_ring_retire_event_locked(ring, end);
-	while (ring->oldest + 1 < end && is_complete(ring, ring->oldest))
-		cm_batch_ring_retire_event_locked(ring, ring->oldest + 1);
+	if (is_complete(ring, end - 1, gated))
+		retire(ring, end, gated);
+	while (ring->oldest + 1 < end && is_complete(ring, ring->oldest, gated))
+		retire(ring, ring->oldest + 1, gated);
 	return ring->oldest != before;
+}
+
+bool cm_batch_ring_poll_until_event_locked(struct cm_batch_ring *ring, uint64_t end)
+{
+	return poll_until(ring, end, true);
 }
 
 bool cm_batch_ring_poll_event_locked(struct cm_batch_ring *ring)
 {
-	return cm_batch_ring_poll_until_event_locked(ring, ring->open.number);
+	return poll_until(ring, ring->open.number, true);
+}
+
+void cm_batch_ring_poll_ungated_event_locked(struct cm_batch_ring *ring, uint64_t end)
+{
+	(void)poll_until(ring, end, false);
 }
 
 void cm_batch_ring_forget_event_locked(struct cm_batch_ring *ring, const struct cm_heap *gone)

@@ -54,6 +54,9 @@ bool cm_batch_ring_poll_until_event_locked(struct cm_batch_ring *ring, uint64_t 
 /* The same for all closed batches. */
 bool cm_batch_ring_poll_event_locked(struct cm_batch_ring *ring);
 
+/* As the first, outside of the gate, also while a capture is active. */
+void cm_batch_ring_poll_ungated_event_locked(struct cm_batch_ring *ring, uint64_t end);
+
 /* All closed batches before the number `end` are ready: retires them. */
 void cm_batch_ring_retire_event_locked(struct cm_batch_ring *ring, uint64_t end);
 

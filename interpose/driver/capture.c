@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include "allocator/base/lock.h"
+#include "allocator/cache.h"
 #include "interpose/core/cancel.h"
+#include "interpose/core/state.h"
 #include "interpose/core/unusual.h"
 #include "interpose/driver/current.h"
 #include "interpose/driver/graph_kernels.h"
@@ -291,6 +293,14 @@ CUresult cm_capture_destroy_stream(CUstream stream, CUresult (*real)(CUstream st
 	return res;
 }
 
+static void close_open_epoch(void)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	if (cache)
+		cm_cache_before_capture(cache);
+}
+
 /* The wrapper of a function that begins a capture; `pass` are the arguments' names, `graph` as in
  * struct capture. Not cancellable: a capture that was announced and never entered would stay active
  * for ever. A thread inside the hook enters none, so the graph that it makes is not known. */
@@ -305,6 +315,7 @@ CUresult cm_capture_destroy_stream(CUstream stream, CUresult (*real)(CUstream st
 			return cm_real.symbol pass;                                 \
 		}                                                                   \
 		cm_cancel_hold();                                                   \
+		close_open_epoch();                                                 \
 		announce_capture();                                                 \
 		res = finish_begin(cm_real.symbol pass, stream, per_thread, graph); \
 		cm_cancel_allow();                                                  \

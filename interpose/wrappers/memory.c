@@ -31,22 +31,51 @@ static void count_call(struct cm_cache *cache, enum cm_scalar scalar)
 		cm_cache_count(cache, device, scalar, 1);
 }
 
+static bool take_freed(struct cm_cache *cache, uint64_t ctx, CUdeviceptr *addr, size_t bytes)
+{
+	struct cm_heap *heap = cm_cache_heap_of_thread(cache, ctx);
+	uint64_t got = 0;
+	bool recorded;
+	int err;
+
+	if (!heap || !cm_cache_may_have(cache, cm_heap_device(heap), bytes))
+		return false;
+	recorded = cm_record_begin(CM_CONTEXT_STATE);
+	err = cm_cache_alloc_freed(cache, heap, bytes, &got);
+	cm_record_end(recorded);
+	if (!err)
+		*addr = got;
+	return !err;
+}
+
+/* The driver's verdict comes first. If it is that there is no memory, the request is allowed, and
+ * what was freed serves it: none of that returns to the driver while a capture is active. */
+static CUresult ask(struct cm_cache *cache, struct cm_uncached_request *request, CUdeviceptr *addr,
+		    size_t bytes, bool *ret_cached)
+{
+	const CUresult res = CM_UNCACHED_ASK(request, cm_real.cuMemAlloc_v2(addr, bytes));
+
+	*ret_cached = res == CUDA_ERROR_OUT_OF_MEMORY && !request->limited &&
+		      take_freed(cache, request->memory.ctx, addr, bytes);
+	return *ret_cached ? CUDA_SUCCESS : res;
+}
+
 static CM_NOINLINE CUresult forward_alloc(struct cm_cache *cache, CUdeviceptr *addr, size_t bytes)
 {
 	struct cm_uncached_request request = cm_uncached_begin(
 		CM_CURRENT_DEVICE, cm_context_current(), CM_UNCACHED_FORWARDED, bytes);
-	bool recorded;
+	bool recorded, cached;
 	CUresult res;
 
-	CM_RETRY_AFTER_TRIM(bytes, res,
-			    CM_UNCACHED_ASK(&request, cm_real.cuMemAlloc_v2(addr, bytes)));
+	CM_RETRY_AFTER_TRIM(bytes, res, ask(cache, &request, addr, bytes, &cached));
 	recorded = cm_record_begin(CM_CONTEXT_STATE);
-	if (res == CUDA_SUCCESS && addr)
+	if (res == CUDA_SUCCESS && addr && !cached)
 		cm_uncached_settle(&request, CM_NAME_ADDRESS, *addr, bytes);
 	else
 		cm_uncached_fail(&request, res, bytes);
 	cm_record_end(recorded);
-	count_call(cache, CM_SCALAR_forwarded_allocs);
+	if (!cached)
+		count_call(cache, CM_SCALAR_forwarded_allocs);
 	cm_context_note_error(res);
 	return res;
 }

@@ -91,6 +91,40 @@ CM_ROLE(full_card)
 	CM_MUST(!pthread_join(thread, NULL));
 }
 
+static void *get_what_was_freed(void *arg)
+{
+	OK(cuCtxSetCurrent(arg));
+	(void)cm_get(30 * MIB);
+	return NULL;
+}
+
+/* What was freed before a capture serves what is requested in it, by any thread, though the device
+ * was at work when it was freed. */
+CM_ROLE(freed_before)
+{
+	CUdeviceptr block[2];
+	pthread_t thread;
+	CUstream stream;
+	CUcontext ctx;
+	CUgraph graph;
+	int i;
+
+	ctx = cm_open(0);
+	stream = cm_new_stream();
+	for (i = 0; i < 2; i++)
+		block[i] = cm_get(30 * MIB);
+	for (i = 0; i < 2; i++) {
+		cm_launch_slow(block[i]);
+		OK(cuMemFree_v2(block[i]));
+	}
+	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	block[0] = cm_get(29 * MIB);
+	OK(cuMemsetD8Async(block[0], 1, 29 * MIB, stream));
+	CM_MUST(!pthread_create(&thread, NULL, get_what_was_freed, ctx));
+	CM_MUST(!pthread_join(thread, NULL));
+	OK(cuStreamEndCapture(stream, &graph));
+}
+
 static void *get_too_much(void *arg)
 {
 	struct rusage before, after;
@@ -163,3 +197,5 @@ CM_PLAY(a_capture_is_not_waited_for_in_vain, "in_vain", "mode:stats,oom_report:o
 	"CUDASIM=time:real")
 CM_PLAY(a_capture_is_not_waited_for_by_who_wants_too_much, "in_vain", "oom_report:off",
 	"CUDASIM=time:real")
+CM_PLAY_EVERYWHERE(what_was_freed_before_a_capture_serves_in_it, "freed_before",
+		   "CUDASIM=memory:64M,context:0")

@@ -152,21 +152,23 @@ CM_ROLE(driver_is_mute)
 	must_fail(30 * MIB);
 }
 
-/* What is cached stays so while a stream is captured. */
+/* While a stream is captured, what is cached serves only what a block of it is large enough for. */
 CM_ROLE(captured)
 {
-	CUdeviceptr addr;
+	CUdeviceptr addr[2];
 	CUstream stream;
 	CUgraph graph;
 
 	cm_open(0);
-	addr = cm_get(50 * MIB);
-	OK(cuMemFree_v2(addr));
+	addr[0] = cm_get(25 * MIB);
+	addr[1] = cm_get(25 * MIB);
+	OK(cuMemFree_v2(addr[0]));
+	OK(cuMemFree_v2(addr[1]));
 	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-	must_fail(30 * MIB);
+	must_fail(40 * MIB);
 	OK(cuStreamEndCapture(stream, &graph));
-	(void)cm_get(30 * MIB);
+	(void)cm_get(40 * MIB);
 }
 
 /* Another process has most of the card, from after this one started. */
