@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: MIT
 """What the exporter answers, to whom, at what cost: test_exporter.py TOOL PUPPET"""
 
+import contextlib
 import os
 import pathlib
 import re
+import resource
+import select
 import socket
 import subprocess
 import sys
@@ -213,6 +216,28 @@ def who_sends_slowly_or_nothing_is_left_behind(kit):
     assert waited < 25, waited
 
 
+def it_waits_where_it_has_no_descriptor_for_a_client(kit):
+    exporter = kit.exporter()
+    pid = exporter.process.pid
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    used = len(os.listdir(f'/proc/{pid}/fd'))
+    # poll(2) wants the limit to be no less than what it is asked about: a listener and 16 clients.
+    limit = 1 + 16
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, before[1]))
+    with contextlib.ExitStack() as clients:
+        for _ in range(limit - used + 1):
+            client = clients.enter_context(
+                socket.create_connection(('127.0.0.1', exporter.port), timeout=30))
+        client.sendall(b'GET /-/healthy HTTP/1.0\r\n\r\n')
+        seconds = exporter.processor_seconds()
+        time.sleep(2)
+        seconds = exporter.processor_seconds() - seconds
+        assert not select.select([client], [], [], 0)[0], 'it had a descriptor'
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+        assert client.recv(65536).startswith(b'HTTP/1.1 200 ')
+    assert seconds < 0.5, seconds
+
+
 def it_listens_on_a_socket_file(kit):
     path = kit.folder / 'socket'
     puppet = kit.puppet()
@@ -331,6 +356,7 @@ if __name__ == '__main__':
         many_processes_cost_little,
         requests_are_refused_with_a_reason,
         who_sends_slowly_or_nothing_is_left_behind,
+        it_waits_where_it_has_no_descriptor_for_a_client,
         it_listens_on_a_socket_file,
         it_takes_the_sockets_of_systemd,
         a_text_file_is_there_as_a_whole_or_not_at_all,

@@ -34,6 +34,7 @@ struct server {
 	const struct cm_listeners *listeners;
 	cm_page_fn page;
 	void *data;
+	uint64_t accepts_from_ns; /* after a lack of descriptors or memory; 0: at once */
 	struct connection connection[CM_CONNECTIONS_MAX];
 };
 
@@ -68,7 +69,13 @@ static struct connection *find_free(struct server *server)
 	return NULL;
 }
 
-/* Clients for whom there is no place wait in the queue of the socket. */
+static bool has_gone_or_waits(int error)
+{
+	return error == EAGAIN || error == EINTR || error == ECONNABORTED;
+}
+
+/* Clients for whom there is no place wait in the queue of the socket. So do those for whom the
+ * system has no descriptor or memory: to ask again at once would take a whole processor. */
 static void accept_all(struct server *server, int listener)
 {
 	struct connection *connection;
@@ -76,8 +83,11 @@ static void accept_all(struct server *server, int listener)
 	while ((connection = find_free(server))) {
 		const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-		if (fd < 0)
+		if (fd < 0) {
+			if (!has_gone_or_waits(errno))
+				server->accepts_from_ns = cm_monotonic_ns() + CM_NS_PER_S;
 			return;
+		}
 		connection->fd = fd;
 		give_time(connection);
 	}
@@ -188,13 +198,15 @@ static void handle(struct server *server, struct connection *connection, short e
 		drop(connection);
 }
 
-/* What to wait for. New clients are accepted only while there is a place for one. */
+/* What to wait for. New clients are accepted only while there is a place for one. ret_waits: for no
+ * longer than a second, since something else ends by time. */
 static size_t plan(struct server *server, struct pollfd *polled, bool *ret_waits)
 {
-	const bool room = find_free(server) != NULL;
+	const bool later = cm_monotonic_ns() < server->accepts_from_ns;
+	const bool room = !later && find_free(server) != NULL;
 	size_t i, count = 0;
 
-	*ret_waits = false;
+	*ret_waits = later;
 	for (i = 0; i < server->listeners->count; i++)
 		polled[count++] = (struct pollfd){.fd = room ? server->listeners->fd[i] : -1,
 						  .events = POLLIN};
