@@ -204,7 +204,7 @@ static int put_device(struct writer *writer, const struct cm_snap_device *device
 			  i != TRACK_REQUESTS);
 	}
 	for (i = 0; i < history->events; i++) {
-		time = cm_image_time(writer->snapshot->image, history->event[i].tick);
+		time = cm_history_time(history, i);
 		put_levels(writer, time, device, &history->level[i], before);
 		before = &history->level[i];
 		if (history->event[i].action == CM_ACTION_ALLOC ||

@@ -7,11 +7,6 @@
 #include "tools/plot/outside.h"
 #include "tools/snapshot/lines.h"
 
-static uint64_t time_of(const struct cm_history *history, size_t event)
-{
-	return cm_image_time(history->snapshot->image, history->event[event].tick);
-}
-
 /* Lets the columns reach from the first event to the last, also of these. */
 static void widen(const struct cm_history *history, struct cm_curve *curve)
 {
@@ -19,8 +14,8 @@ static void widen(const struct cm_history *history, struct cm_curve *curve)
 
 	if (!history->events)
 		return;
-	start = time_of(history, 0);
-	end = time_of(history, history->events - 1);
+	start = cm_history_time(history, 0);
+	end = cm_history_end(history);
 	if (curve->start_ns && curve->start_ns + curve->span_ns > end)
 		end = curve->start_ns + curve->span_ns;
 	if (curve->start_ns && curve->start_ns < start)
@@ -38,6 +33,13 @@ static uint64_t end_of(const struct cm_curve *curve, size_t column)
 	       (uint64_t)((double)curve->span_ns * (double)(column + 1) / (double)curve->columns);
 }
 
+/* A damaged event may have a time beyond the end. It counts where it stands in the order, so that
+ * it does not hide those behind it. */
+static bool is_by(const struct cm_curve *curve, uint64_t time_ns, size_t column)
+{
+	return time_ns <= end_of(curve, column) || time_ns > curve->start_ns + curve->span_ns;
+}
+
 /* Chooses the events of the columns. */
 static void sample(const struct cm_history *history, struct cm_curve *curve)
 {
@@ -46,7 +48,7 @@ static void sample(const struct cm_history *history, struct cm_curve *curve)
 
 	for (c = 0; c < curve->columns; c++) {
 		best = last;
-		for (; e < history->events && time_of(history, e) <= end_of(curve, c); e++)
+		for (; e < history->events && is_by(curve, cm_history_time(history, e), c); e++)
 			if (best == last || history->level[e].allocated >
 						    cm_history_level(history, best)->allocated)
 				best = (uint32_t)e;

@@ -39,6 +39,7 @@ int cm_outside_open(const struct cm_snapshot *snapshot, const struct cm_snap_dev
 	outside.before = figures.allocated > last && !snapshot->min_size_bytes
 				 ? figures.allocated - last
 				 : 0;
+	outside.end_ns = cm_history_end(outside.history);
 	*ret_outside = outside;
 	return 0;
 }
@@ -60,9 +61,13 @@ uint64_t cm_outside_level(const struct cm_outside *outside)
 bool cm_outside_read(struct cm_outside *outside, uint64_t time_ns)
 {
 	const struct cm_history *history = outside->history;
+	uint64_t time;
 
-	if (outside->next == history->events ||
-	    cm_image_time(history->snapshot->image, history->event[outside->next].tick) > time_ns)
+	if (outside->next == history->events)
+		return false;
+	time = cm_history_time(history, outside->next);
+	/* A damaged time does not hide the events behind it. */
+	if (time > time_ns && time <= outside->end_ns)
 		return false;
 	outside->next++;
 	return true;

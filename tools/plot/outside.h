@@ -16,6 +16,7 @@
 struct cm_outside {
 	struct cm_history *history; /* of the events outside the cache */
 	uint64_t before;            /* bytes that are there all the time, without an event */
+	uint64_t end_ns;            /* of the events */
 	size_t next;                /* the first event that has not been read */
 };
 

@@ -53,9 +53,8 @@ static bool has_addr(const struct cm_event *event)
 /* Nanoseconds since the first event. */
 static uint64_t time_of(const struct cm_history *history, size_t event)
 {
-	const struct cm_image *image = history->snapshot->image;
-	const uint64_t start = cm_image_time(image, history->event[0].tick);
-	const uint64_t time = cm_image_time(image, history->event[event].tick);
+	const uint64_t start = cm_history_time(history, 0);
+	const uint64_t time = cm_history_time(history, event);
 
 	return time > start ? time - start : 0;
 }
@@ -129,7 +128,6 @@ static void put_spans(struct cm_columns *columns, const struct rows *rows)
 static int put_uncached(struct cm_columns *columns, struct rows *rows)
 {
 	const struct cm_history *history = rows->history;
-	const struct cm_image *image = history->snapshot->image;
 	struct cm_outside outside;
 	uint64_t *levels;
 	size_t i;
@@ -140,7 +138,7 @@ static int put_uncached(struct cm_columns *columns, struct rows *rows)
 		return err == -ENODATA ? 0 : err;
 	levels = calloc(history->events + 1, sizeof(*levels));
 	for (i = 0; levels && i < history->events; i++) {
-		while (cm_outside_read(&outside, cm_image_time(image, history->event[i].tick)))
+		while (cm_outside_read(&outside, cm_history_time(history, i)))
 			;
 		levels[i] = cm_outside_level(&outside);
 	}
@@ -292,9 +290,7 @@ static void put_device_facts(struct cm_json *json, const struct rows *rows)
 	cm_json_number(json, "peak", history->peak == CM_BEFORE ? -1 : (int64_t)history->peak);
 	cm_json_unsigned(json, "unit_ns", rows->unit_ns);
 	if (history->events)
-		cm_json_unsigned(json, "start_ms",
-				 cm_image_time(history->snapshot->image, history->event[0].tick) /
-					 1000000);
+		cm_json_unsigned(json, "start_ms", cm_history_time(history, 0) / 1000000);
 	put_figures(json, history);
 	put_ooms(json, history);
 }

@@ -177,7 +177,6 @@ static void draw_reserved(struct still *still)
 static void draw_ooms(struct still *still)
 {
 	const struct cm_history *history = still->history;
-	const struct cm_image *image = history->snapshot->image;
 	const uint64_t start = still->curve->start_ns, span = still->curve->span_ns;
 	size_t i, shown = 0;
 	uint64_t time;
@@ -185,7 +184,7 @@ static void draw_ooms(struct still *still)
 	double x;
 
 	for (i = 0; i < history->events && shown < OOMS_MOST; i++) {
-		time = cm_image_time(image, history->event[i].tick);
+		time = cm_history_time(history, i);
 		/* The time of a damaged event may be outside the picture. */
 		if (history->event[i].action != CM_ACTION_OOM || time < start ||
 		    time - start > span)

@@ -362,6 +362,26 @@ int cm_sums_each(const struct cm_snapshot *snapshot, cm_sums_fn fn, void *data)
 	return err;
 }
 
+uint64_t cm_history_time(const struct cm_history *history, size_t event)
+{
+	return cm_image_time(history->snapshot->image, history->event[event].tick);
+}
+
+uint64_t cm_history_end(const struct cm_history *history)
+{
+	const uint64_t saved = history->snapshot->image->saved.time_ns;
+	uint64_t time, end = 0;
+	size_t i;
+
+	for (i = 0; i < history->events; i++) {
+		time = cm_history_time(history, i);
+		if (time > end && time <= saved)
+			end = time;
+	}
+	/* If a clock was put back, all of them are later than the snapshot. */
+	return end || !i ? end : cm_history_time(history, i - 1);
+}
+
 const char *cm_measure_name(enum cm_measure measure)
 {
 	static const char *const names[CM_MEASURE_COUNT] = {

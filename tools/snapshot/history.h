@@ -62,6 +62,11 @@ static inline const struct cm_level *cm_history_level(const struct cm_history *h
 	return event < history->events ? &history->level[event] : &history->start;
 }
 
+/* The time of an event, in nanoseconds since 1970. */
+uint64_t cm_history_time(const struct cm_history *history, size_t event);
+/* The latest time of an event; one that is later than the snapshot is damaged. */
+uint64_t cm_history_end(const struct cm_history *history);
+
 /* What a flame graph shows. */
 enum cm_measure {
 	CM_MEASURE_LIVE,      /* allocated at the end */

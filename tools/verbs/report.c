@@ -69,14 +69,13 @@ static void print_budget(const struct cm_snap_device *device, const struct cm_fi
 static void print_peak(const struct cm_history *history)
 {
 	const struct cm_level *peak = cm_history_level(history, history->peak);
-	const struct cm_image *image = history->snapshot->image;
 	struct cm_time_text time = {""};
 	char reserved[CM_UNITS_BYTES + 16];
 
 	if (!history->events)
 		return;
 	if (history->peak != CM_BEFORE)
-		time = cm_time_format(cm_image_time(image, history->event[history->peak].tick));
+		time = cm_time_format(cm_history_time(history, history->peak));
 	(void)putchar('\n');
 	(void)snprintf(reserved, sizeof(reserved), ", %s reserved",
 		       cm_size_format((int64_t)peak->reserved).text);
