@@ -19,7 +19,6 @@ FILES = 3
 PRODUCT = ('allocator', 'interpose', 'stats', 'tools')
 SAME = {
     'add_process': 'adds a process to a list',
-    'by_address': 'compares addresses, for a sort',
     'complain': 'prints what went wrong',
     'find_device': 'the row of a device, or none',
     'open_file': 'opens the file of what is created or read',

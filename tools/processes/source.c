@@ -118,13 +118,15 @@ static int cut(const struct cm_options *options, struct cm_source *source)
 	unsigned dropped;
 	int err;
 
-	cm_snapshot_times(source->snapshot, &first, &last);
-	if (options->since && cm_moment_parse(options->since, first, last, &cut.since_ns))
-		return cm_fail(
-			CM_EXIT_USAGE,
-			"--since '%s' is invalid, want a time such as -90, -5m or -2h before "
-			"the last event, 14:05, or '2026-01-31 14:05'",
-			options->since);
+	if (options->since) {
+		cm_snapshot_times(source->snapshot, &first, &last);
+		if (cm_moment_parse(options->since, first, last, &cut.since_ns))
+			return cm_fail(
+				CM_EXIT_USAGE,
+				"--since '%s' is invalid, want a time such as -90, -5m or -2h "
+				"before the last event, 14:05, or '2026-01-31 14:05'",
+				options->since);
+	}
 	if (!choose_devices(options, source->snapshot, &dropped))
 		return cm_fail(CM_EXIT_USAGE, "process %d has no memory on the devices named",
 			       (int)source->pid);

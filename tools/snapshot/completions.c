@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NONE UINT32_MAX
+#define NONE       UINT32_MAX
+#define DIGIT_BITS 11
+#define DIGITS     (1u << DIGIT_BITS)
 
 /* A free in its heap's queue. */
 struct queued {
@@ -30,33 +32,55 @@ struct deriving {
 	uint32_t *end;
 };
 
-static int by_address(const void *a, const void *b, void *data)
+static uint32_t digit_of(const struct cm_event *event, unsigned shift)
 {
-	const struct cm_event *event = data;
-	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	if (event[x].addr != event[y].addr)
-		return event[x].addr < event[y].addr ? -1 : 1;
-	return x < y ? -1 : x > y;
+	return (uint32_t)(event->addr >> shift) & (DIGITS - 1);
 }
 
-size_t cm_events_order_by_address(const struct cm_event *event, size_t events, uint32_t *order)
+/* Copies an order such that it is by one digit of the addresses, and as before within it. */
+static void order_by_digit(const struct cm_event *event, unsigned shift, const uint32_t *from,
+			   size_t count, uint32_t *to)
 {
-	size_t i, n = 0;
+	uint32_t place[DIGITS + 1] = {0};
+	size_t i;
 
-	for (i = 0; i < events; i++)
-		if (cm_event_is_of_block(&event[i]))
-			order[n++] = (uint32_t)i;
-	if (n)
-		qsort_r(order, n, sizeof(*order), by_address, (void *)event);
+	for (i = 0; i < count; i++)
+		place[digit_of(&event[from[i]], shift) + 1]++;
+	for (i = 1; i < DIGITS; i++)
+		place[i] += place[i - 1];
+	for (i = 0; i < count; i++)
+		to[place[digit_of(&event[from[i]], shift)]++] = from[i];
+}
+
+size_t cm_events_order_by_address(const struct cm_event *event, size_t events, uint32_t *order,
+				  uint32_t *scratch)
+{
+	uint64_t differ = 0;
+	size_t i, n = 0;
+	unsigned shift;
+
+	for (i = 0; i < events; i++) {
+		if (!cm_event_is_of_block(&event[i]))
+			continue;
+		order[n++] = (uint32_t)i;
+		differ |= event[i].addr ^ event[order[0]].addr;
+	}
+	/* From the lowest digit to the highest. Addresses differ in few bits, so that this takes
+	 * less time than comparisons. */
+	shift = differ ? (unsigned)__builtin_ctzll(differ) : 64;
+	for (; shift < 64 && differ >> shift; shift += DIGIT_BITS) {
+		order_by_digit(event, shift, order, n, scratch);
+		memcpy(order, scratch, n * sizeof(*order));
+	}
 	return n;
 }
 
 static void find_earlier(struct deriving *deriving)
 {
 	const struct cm_event *event = deriving->from;
-	uint32_t *order = deriving->place; /* not in use yet */
-	const size_t n = cm_events_order_by_address(event, deriving->events, order);
+	uint32_t *order = deriving->place; /* neither is in use yet */
+	const size_t n = cm_events_order_by_address(event, deriving->events, order,
+						    deriving->earlier);
 	size_t i;
 
 	for (i = 0; i < n; i++)

@@ -24,8 +24,9 @@ static inline bool cm_event_is_of_block(const struct cm_event *event)
 }
 
 /* Stores the places of the events of blocks in `order`, which has room for all: by address, and by
- * place where that is equal. Returns how many there are. */
-size_t cm_events_order_by_address(const struct cm_event *event, size_t events, uint32_t *order);
+ * place where that is equal. `scratch` has as much room. Returns how many there are. */
+size_t cm_events_order_by_address(const struct cm_event *event, size_t events, uint32_t *order,
+				  uint32_t *scratch);
 
 /*
  * Replaces each CM_ACTION_FREES_COMPLETED among events in the order of time. `number` is what their

@@ -220,7 +220,8 @@ static bool build(struct building *building)
 	struct cm_history *history = building->history;
 
 	building->ordered = cm_events_order_by_address(history->event, history->events,
-						       building->order);
+						       building->order,
+						       building->order + history->events);
 	if (!pair_up(building))
 		return false;
 	if (history->spans)
@@ -245,7 +246,8 @@ int cm_history_create(const struct cm_snapshot *snapshot, const struct cm_snap_d
 	history->events = device->events;
 	history->level = calloc(history->events + 1, sizeof(*history->level));
 	building.history = history;
-	building.order = malloc((history->events + 1) * sizeof(*building.order));
+	/* As much again is room to sort in. */
+	building.order = malloc((2 * history->events + 1) * sizeof(*building.order));
 	if (history->level && building.order)
 		ok = build(&building);
 	free(building.order);

@@ -313,3 +313,30 @@ CM_TEST(damaged_spans_complete_what_is_there_once)
 
 	CHECK(made, want);
 }
+
+/* Addresses that differ in one bit, in few, and in all. */
+CM_TEST(events_of_blocks_are_ordered_by_any_address)
+{
+	static const uint64_t masks[] = {0,         1, UINT64_C(1) << 63, 0xff00, 0x7fff00000e00,
+					 UINT64_MAX};
+	enum { EVENTS = 500 };
+	struct cm_event event[EVENTS];
+	uint32_t order[EVENTS], scratch[EVENTS];
+	uint64_t random = 1;
+	size_t m, i, n;
+
+	for (m = 0; m < sizeof(masks) / sizeof(masks[0]); m++) {
+		for (i = 0; i < EVENTS; i++) {
+			random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+			event[i] = (struct cm_event){.addr = (random ^ random >> 29) & masks[m],
+						     .action = i % 5 ? ALLOC : CM_ACTION_OOM};
+		}
+		n = cm_events_order_by_address(event, EVENTS, order, scratch);
+		assert_int_equal(n, EVENTS / 5 * 4);
+		for (i = 1; i < n; i++)
+			assert_true(event[order[i - 1]].addr < event[order[i]].addr ||
+				    (event[order[i - 1]].addr == event[order[i]].addr &&
+				     order[i - 1] < order[i]));
+	}
+	assert_int_equal(cm_events_order_by_address(event, 0, order, scratch), 0);
+}
