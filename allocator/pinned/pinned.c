@@ -105,14 +105,45 @@ static uint32_t pick_idle_locked(struct cm_cache *cache)
 	return 0;
 }
 
-/* Takes an idle block out of the counters if more is idle than the limit. */
-static bool pop_excess(struct cm_cache *cache, bool all, struct cm_pending_release *ret_release)
+/* Whether a block returns to the driver once it is freed. */
+static bool is_passed_on(struct cm_cache *cache, uint32_t index)
+{
+	const struct cm_segment *segment = &cache->segment[cache->block[index].segment];
+
+	return segment->flags & CM_SEGMENT_DIRECT ||
+	       cm_heap_drains(cm_segment_heap(cache, segment));
+}
+
+/* An idle block of that kind; 0: none. Those that were freed during a capture are still there. */
+static uint32_t pick_passed_on_locked(struct cm_cache *cache)
+{
+	struct cm_batch_ring *ring = &cache->pinned.batches;
+	const struct cm_block *block = cache->block;
+	uint32_t index = cache->pinned.aged.first;
+	uint64_t number;
+
+	while (index && !is_passed_on(cache, index))
+		index = block[index].aged[1];
+	for (number = ring->open.number; !index && number >= ring->oldest; number--) {
+		index = number == ring->open.number ? ring->open.list.first
+						    : cm_batch_at(ring, number)->list.first;
+		while (index && !is_passed_on(cache, index))
+			index = block[index].link_next;
+	}
+	return index;
+}
+
+/* Takes an idle block out of the counters: one that is `passed_on`, or if more is idle than the
+ * limit. */
+static bool pop_idle(struct cm_cache *cache, bool passed_on, struct cm_pending_release *ret_release)
 {
 	struct cm_pinned *pinned = &cache->pinned;
 	uint32_t index = 0;
 
 	cm_lock_acquire(&pinned->lock);
-	if (cm_pinned_idle_locked(pinned) > (all ? 0 : cm_pinned_limit_locked(pinned)))
+	if (passed_on)
+		index = pick_passed_on_locked(cache);
+	else if (cm_pinned_idle_locked(pinned) > cm_pinned_limit_locked(pinned))
 		index = pick_idle_locked(cache);
 	if (index && !may_go(cache, index))
 		index = 0; /* the next free will see to it */
@@ -122,22 +153,22 @@ static bool pop_excess(struct cm_cache *cache, bool all, struct cm_pending_relea
 	return index != 0;
 }
 
-/* Returns idle memory beyond the limit, or all of it, to the driver. Returns the driver's first
- * error. */
-static int shrink(struct cm_cache *cache, bool all)
+/* Returns idle memory beyond the limit, or what is `passed_on`, to the driver. Returns the driver's
+ * first error. */
+static int shrink(struct cm_cache *cache, bool passed_on)
 {
 	struct cm_pending_release release;
 	int err = 0, one;
 
 	if (!cache->ops->gate_enter())
 		return 0; /* the next free will see to it */
-	if (!all) {
+	if (!passed_on) {
 		cm_lock_acquire(&cache->event_lock);
 		(void)cm_pinned_close_event_locked(cache);
 		(void)cm_pinned_poll_event_locked(cache);
 		cm_lock_release(&cache->event_lock);
 	}
-	while (pop_excess(cache, all, &release)) {
+	while (pop_idle(cache, passed_on, &release)) {
 		one = release_block(cache, &release);
 		err = err ? err : one;
 	}
@@ -436,8 +467,7 @@ static struct verdict free_locked(struct cm_cache *cache, uint64_t addr, uint64_
 	}
 	cm_pinned_free_locked(cache, index);
 	return (struct verdict){
-		.passed_on = segment->flags & CM_SEGMENT_DIRECT ||
-			     cm_heap_drains(cm_segment_heap(cache, segment)),
+		.passed_on = is_passed_on(cache, index),
 		.excess = cm_pinned_idle_locked(pinned) > cm_pinned_limit_locked(pinned),
 		.worth_closing = cm_pinned_is_worth_closing_locked(pinned),
 	};

@@ -99,6 +99,45 @@ CM_TEST(block_once_shown_is_never_allocated_again)
 	close_well();
 }
 
+CM_TEST(block_once_shown_returns_alone)
+{
+	uint64_t idle, addr;
+
+	open_plain();
+	idle = get(MIB);
+	addr = get(MIB);
+	assert_int_equal(put(idle), 0);
+	cm_cache_poll(fixture.cache);
+	assert_int_equal(cm_cache_host_mark_exported(fixture.cache, addr), 0);
+	assert_int_equal(put(addr), 0);
+	assert_int_equal(called(FAKE_HOST_FREE), 1);
+	assert_int_equal(get(MIB), idle);
+	assert_int_equal(called(FAKE_HOST_ALLOC), 2);
+	close_well();
+}
+
+/* One that is shown and freed during a capture goes with the next. */
+CM_TEST(blocks_once_shown_return_after_a_capture)
+{
+	uint64_t addr[3];
+	int i;
+
+	open_plain();
+	for (i = 0; i < 3; i++)
+		addr[i] = get(MIB);
+	for (i = 1; i < 3; i++)
+		assert_int_equal(cm_cache_host_mark_exported(fixture.cache, addr[i]), 0);
+	fake_capture(true);
+	assert_int_equal(put(addr[0]), 0);
+	assert_int_equal(put(addr[1]), 0);
+	fake_capture(false);
+	assert_int_equal(called(FAKE_HOST_FREE), 0);
+	assert_int_equal(put(addr[2]), 0);
+	assert_int_equal(called(FAKE_HOST_FREE), 2);
+	assert_int_equal(get(MIB), addr[0]);
+	close_well();
+}
+
 CM_TEST(block_waits_for_work_of_its_context)
 {
 	uint64_t addr, work;
