@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "allocator/base/size_class.h"
+#include "allocator/blocks/heap.h"
 #include "allocator/cache.h"
 #include "allocator/oom/oom.h"
 #include "allocator/state/limit.h"
@@ -142,8 +143,10 @@ void cm_uncached_add(struct cm_cache *cache, enum cm_uncached_name name, uint64_
 	struct cm_uncached *uncached = &cache->uncached;
 	bool added = false;
 
-	if (memory->bytes && name == CM_NAME_ADDRESS)
+	if (memory->bytes && name == CM_NAME_ADDRESS) {
 		cm_cache_await_place(cache, key, memory->bytes);
+		cm_heap_forget_lost(cache, key);
+	}
 	cm_lock_acquire(&uncached->lock);
 	if (memory->bytes && add_row_locked(cache, name, key, memory)) {
 		count_more(cache, memory, map_key_of(name, key));

@@ -168,6 +168,25 @@ fixture_case(what_was_given_up_past_us_leaves_the_counters)
 	assert_kind(f, CM_UNCACHED_VMM, 1, 2 * MIB);
 }
 
+/* A block of the cache, too: else its free would put memory that is not ours into the cache. */
+fixture_case(a_block_given_up_past_us_makes_way)
+{
+	const struct cm_driver_ops *ops = fake_driver_ops();
+	struct fixture *f = *state;
+	uint64_t addr = 0, again = 0, forward;
+
+	assert_int_equal(cm_cache_alloc(f->cache, f->heap, 40 * MIB, &addr), 0);
+	assert_true(ops->gate_enter());
+	assert_int_equal(ops->mem_free(f->ctx, addr), 0);
+	assert_int_equal(ops->mem_alloc(f->ctx, 40 * MIB, &again), 0);
+	assert_int_equal(again, addr);
+	add(f, CM_UNCACHED_FORWARDED, CM_NAME_ADDRESS, addr, 40 * MIB);
+	assert_int_equal(cm_cache_free(f->cache, addr, &forward), -ENOENT);
+	assert_int_equal(ops->mem_free(f->ctx, addr), 0);
+	ops->gate_leave();
+	give_up(f, CM_NAME_ADDRESS, addr);
+}
+
 fixture_case(mapped_memory_lasts_as_long_as_anything_holds_it)
 {
 	struct fixture *f = *state;
