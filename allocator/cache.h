@@ -167,10 +167,13 @@ int cm_cache_host_free(struct cm_cache *cache, uint64_t addr, uint64_t *ret_forw
 int cm_cache_host_mark_exported(struct cm_cache *cache, uint64_t addr);
 
 /* The program has registered memory of its own, or unregistered it; `ns`: how long the driver
- * took. */
+ * took. The second wants to know which registration ended: another thread may have registered the
+ * address anew since. So look it up before the driver's call. 0: it is not known. */
 void cm_cache_host_add_registered(struct cm_cache *cache, struct cm_heap *heap, uint64_t addr,
 				  uint64_t bytes, uint64_t ns);
-void cm_cache_host_remove_registered(struct cm_cache *cache, uint64_t addr, uint64_t ns);
+uint64_t cm_cache_host_find_registered(struct cm_cache *cache, uint64_t addr);
+void cm_cache_host_remove_registered(struct cm_cache *cache, uint64_t addr, uint64_t which,
+				     uint64_t ns);
 
 /* What `addr` is. If it is ours, takes the device's lock for a moment. */
 void cm_cache_lookup(struct cm_cache *cache, uint64_t addr, struct cm_place_info *ret_info);

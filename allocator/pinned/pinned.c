@@ -544,15 +544,43 @@ void cm_cache_host_add_registered(struct cm_cache *cache, struct cm_heap *heap, 
 	cm_lock_release(&cache->pinned.lock);
 }
 
-void cm_cache_host_remove_registered(struct cm_cache *cache, uint64_t addr, uint64_t ns)
+/* The row of a registration; NULL: not known. */
+static const struct cm_segment *find_registered_locked(struct cm_cache *cache, uint64_t addr,
+						       uint32_t *ret_index)
 {
+	const struct cm_segment *segment;
+
+	*ret_index = cm_ptr_map_find(&cache->pinned.map, addr);
+	segment = &cache->segment[cache->block[*ret_index].segment];
+	return *ret_index && segment->flags & CM_SEGMENT_REGISTERED ? segment : NULL;
+}
+
+/* Its time: no two of one address have the same. */
+uint64_t cm_cache_host_find_registered(struct cm_cache *cache, uint64_t addr)
+{
+	const struct cm_segment *segment;
+	uint64_t which;
 	uint32_t index;
 
 	cm_lock_acquire(&cache->pinned.lock);
-	index = cm_ptr_map_find(&cache->pinned.map, addr);
-	if (index && cache->segment[cache->block[index].segment].flags & CM_SEGMENT_REGISTERED) {
+	segment = find_registered_locked(cache, addr, &index);
+	which = segment ? segment->tick : 0;
+	cm_lock_release(&cache->pinned.lock);
+	return which;
+}
+
+void cm_cache_host_remove_registered(struct cm_cache *cache, uint64_t addr, uint64_t which,
+				     uint64_t ns)
+{
+	const struct cm_segment *segment;
+	uint32_t index;
+
+	if (!which)
+		return;
+	cm_lock_acquire(&cache->pinned.lock);
+	segment = find_registered_locked(cache, addr, &index);
+	if (segment && segment->tick == which)
 		(void)cm_pinned_remove_locked(cache, index);
-		cm_pinned_count_release_locked(&cache->pinned, ns);
-	}
+	cm_pinned_count_release_locked(&cache->pinned, ns);
 	cm_lock_release(&cache->pinned.lock);
 }

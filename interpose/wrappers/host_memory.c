@@ -139,12 +139,14 @@ static CUresult register_pages(void *ptr, size_t bytes, unsigned int flags)
 
 static CUresult unregister_pages(void *ptr)
 {
+	struct cm_cache *cache = cm_process_cache_if_made();
+	const uint64_t addr = (uintptr_t)ptr;
+	const uint64_t which = cache ? cm_cache_host_find_registered(cache, addr) : 0;
 	const uint64_t start = cm_clock_now_ns();
 	const CUresult res = cm_real.cuMemHostUnregister(ptr);
-	struct cm_cache *cache = cm_process_cache_if_made();
 
-	if (res == CUDA_SUCCESS && cache)
-		cm_cache_host_remove_registered(cache, (uintptr_t)ptr, cm_clock_now_ns() - start);
+	if (res == CUDA_SUCCESS && which)
+		cm_cache_host_remove_registered(cache, addr, which, cm_clock_now_ns() - start);
 	return res;
 }
 

@@ -294,6 +294,14 @@ CM_TEST(resets_are_pytorchs)
 	close_well();
 }
 
+/* As the hook does it. */
+static void unregister(uint64_t addr)
+{
+	const uint64_t which = cm_cache_host_find_registered(fixture.cache, addr);
+
+	cm_cache_host_remove_registered(fixture.cache, addr, which, 700);
+}
+
 CM_TEST(registered_memory_is_counted_by_its_bytes)
 {
 	uint64_t pages = 0x1234567;
@@ -311,9 +319,9 @@ CM_TEST(registered_memory_is_counted_by_its_bytes)
 	/* Unmapped without a call of CUDA, and registered again. */
 	cm_cache_host_add_registered(fixture.cache, fixture.heap, pages, 4096, 500);
 	assert_int_equal(host().registered_bytes.current, 4096);
-	cm_cache_host_remove_registered(fixture.cache, pages, 700);
-	cm_cache_host_remove_registered(fixture.cache, pages, 700);
-	cm_cache_host_remove_registered(fixture.cache, get(4096), 700);
+	unregister(pages);
+	unregister(pages);
+	unregister(get(4096));
 	row = host();
 	assert_int_equal(row.registered.current, 0);
 	assert_int_equal(row.registered_bytes.current, 0);
@@ -322,6 +330,24 @@ CM_TEST(registered_memory_is_counted_by_its_bytes)
 	cm_cache_host_add_registered(fixture.cache, fixture.heap, pages, 4096, 500);
 	fixture_remove_context(&fixture, fixture.ctx);
 	assert_int_equal(host().registered.current, 0);
+	close_well();
+}
+
+/* The driver has ended the first registration, and given the address to another thread's. */
+CM_TEST(memory_registered_anew_stays_counted)
+{
+	uint64_t pages = 0x1234567, which;
+
+	open_plain();
+	cm_cache_host_add_registered(fixture.cache, fixture.heap, pages, 4096, 500);
+	which = cm_cache_host_find_registered(fixture.cache, pages);
+	cm_cache_host_add_registered(fixture.cache, fixture.heap, pages, 8192, 500);
+	cm_cache_host_remove_registered(fixture.cache, pages, which, 700);
+	assert_int_equal(host().registered_bytes.current, 8192);
+	assert_int_equal(host().num_host_free, 1);
+	unregister(pages);
+	assert_int_equal(host().registered.current, 0);
+	assert_int_equal(host().num_host_free, 2);
 	close_well();
 }
 
