@@ -75,13 +75,18 @@ void cm_log_set_level(enum cm_log_level level)
 	atomic_store_explicit(&max_level, level, memory_order_relaxed);
 }
 
+static bool is_wanted(enum cm_log_level level)
+{
+	return level <= atomic_load_explicit(&max_level, memory_order_relaxed);
+}
+
 bool cm_log_text(enum cm_log_level level, const char *text, size_t bytes)
 {
 	const int saved = errno;
 	bool wanted;
 
 	cm_cancel_hold();
-	wanted = level <= atomic_load_explicit(&max_level, memory_order_relaxed) && is_writable();
+	wanted = is_wanted(level) && is_writable();
 	if (wanted)
 		write_quietly(text, bytes < PIPE_BUF ? bytes : PIPE_BUF);
 	cm_cancel_allow();
@@ -98,6 +103,8 @@ void cm_log(enum cm_log_level level, const char *format, ...)
 	va_list args;
 	int n;
 
+	if (!is_wanted(level))
+		return;
 	n = snprintf(line, sizeof(line), "%s", prefix);
 	va_start(args, format);
 	n += vsnprintf(line + prefix_bytes, sizeof(line) - sizeof(prefix), format, args);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,6 +44,16 @@ CM_ROLE(replaced_stderr)
 	play_closed_stderr();
 }
 
+/* What nobody wants is not even read: the text is on a page that nobody may read. */
+CM_ROLE(unwanted)
+{
+	const char *text = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CM_MUST(text != MAP_FAILED);
+	CM_MUST(cm_process_cache());
+	cm_log(CM_LOG_INFO, "%s", text);
+}
+
 CM_ROLE(full_pipe)
 {
 	char block[4096] = {0};
@@ -71,6 +82,11 @@ STAGE_TEST(each_config_error_is_logged_once)
 	stage_play(
 		state, "start", "", "CUDAMEM_COMF=1",
 		"cudamem: CUDAMEM_COMF: unknown variable (did you mean CUDAMEM_CONF?); ignored\n");
+}
+
+STAGE_TEST(a_line_that_is_not_wanted_costs_nothing)
+{
+	stage_play(state, "unwanted", "", NULL, "");
 }
 
 STAGE_TEST(many_config_errors_are_cut_short)
