@@ -13,6 +13,10 @@
  * last block that was allocated there, and its row says whether it is in use and where it starts.
  * So a block that was in use before is still named, as long as its row starts there. Cells exist as
  * long as the page belongs to a segment. A page belongs to one device at a time.
+ *
+ * A free would wait for the page's line, then for the cell's. So each device has a small table as
+ * well: by a hash of the address, the row of the block that was allocated last. Another block that
+ * has the same hash takes its place; then the page is asked.
  */
 #ifndef CM_ALLOCATOR_BASE_PAGE_MAP_H
 #define CM_ALLOCATOR_BASE_PAGE_MAP_H
@@ -37,6 +41,8 @@
 #define CM_PAGE_LARGE_CELLS (1u << (CM_PAGE_SHIFT - CM_PAGE_LARGE_SHIFT))
 #define CM_PAGE_SMALL_CELLS (1u << (CM_PAGE_SHIFT - CM_GRAIN_SHIFT))
 
+#define CM_RECENT_BITS 14 /* of the hash: 64 KiB */
+
 /* Changed with the tables' lock held, and that of the device that has the page or gets it. */
 struct cm_page {
 	_Alignas(32) uint32_t *cell; /* `own`, or a mapping of CM_PAGE_SMALL_CELLS */
@@ -52,6 +58,11 @@ struct cm_page_map {
 	struct cm_block *block; /* the block table */
 	uint64_t low;           /* leaves stand at [low, high) of `top` */
 	uint64_t high;
+};
+
+/* Of a device, whose lock is held. Each row that it names is a block of the device; 0: none. */
+struct cm_recent {
+	uint32_t row[1u << CM_RECENT_BITS];
 };
 
 /* 0 or -ENOMEM. */
@@ -119,13 +130,12 @@ CM_ALWAYS_INLINE void cm_page_map_enter(const struct cm_page_map *map, uint64_t 
 		      addr) = index;
 }
 
-/* Fetches the page of a block of a segment that was added into the cache: reading it takes long. */
-CM_ALWAYS_INLINE void cm_page_map_fetch(const struct cm_page_map *map, uint64_t addr)
+/* The place of the block that starts at the address. */
+CM_ALWAYS_INLINE uint32_t *cm_recent_at(struct cm_recent *recent, uint64_t addr)
 {
-	const uint64_t page = addr >> CM_PAGE_SHIFT;
-
-	__builtin_prefetch(
-		&map->top[page >> CM_PAGE_LEAF_BITS][page & ((1u << CM_PAGE_LEAF_BITS) - 1)]);
+	/* The golden ratio of 2^32: its highest bits depend on all bits of the grain's number. */
+	return &recent->row[(uint32_t)(addr >> CM_GRAIN_SHIFT) * UINT32_C(0x9e3779b1) >>
+			    (32 - CM_RECENT_BITS)];
 }
 
 /* Whether the cell of a block of a segment that was added names its row. The device's lock is
@@ -151,6 +161,22 @@ CM_ALWAYS_INLINE uint32_t cm_page_map_find(const struct cm_page_map *map, uint32
 	if (!index)
 		__builtin_unreachable();
 	return index;
+}
+
+/* The same with the device's table. */
+CM_ALWAYS_INLINE uint32_t cm_page_map_find_recent(const struct cm_page_map *map,
+						  struct cm_recent *recent, uint32_t device,
+						  uint64_t addr)
+{
+	const uint32_t index = *cm_recent_at(recent, addr);
+	const struct cm_block *block = &map->block[index];
+
+	if (CM_LIKELY(block->addr == addr && block->state == CM_BLOCK_LIVE)) {
+		if (!index)
+			__builtin_unreachable();
+		return index;
+	}
+	return cm_page_map_find(map, device, addr);
 }
 
 #endif

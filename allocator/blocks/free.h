@@ -106,7 +106,7 @@ CM_ALWAYS_INLINE bool cm_free_usual(struct cm_heap *heap, uint32_t self, uint64_
 	bool usual;
 
 	cm_lock_acquire_as(&device->lock, self);
-	index = cm_page_map_find(&cache->pages, device->index, addr);
+	index = cm_page_map_find_recent(&cache->pages, &device->recent, device->index, addr);
 	usual = index;
 	if (CM_LIKELY(usual)) {
 		block = &cache->pages.block[index]; /* as above, so it is read once */

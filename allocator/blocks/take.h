@@ -125,10 +125,9 @@ CM_ALWAYS_INLINE uint64_t cm_take_allocate(struct cm_heap *heap, struct cm_devic
 	/* For the later free, which reads the segment's row. */
 	__builtin_prefetch(segment);
 	cm_block_set_state(cache, block, index, CM_BLOCK_LIVE);
-	/* Its cell names it since its first use: then only the free needs the page. */
-	if (block->requested)
-		cm_page_map_fetch(&cache->pages, addr);
-	else
+	*cm_recent_at(&device->recent, addr) = index;
+	/* Else its cell names it since its first use. */
+	if (!block->requested)
 		cm_page_map_enter(&cache->pages, addr, index);
 	block->requested = bytes;
 	block->stack = stack;

@@ -237,7 +237,25 @@ bool cm_check_segments(struct cm_check_walk *walk)
 	return true;
 }
 
-/* Every row belongs to a segment, or is a spare row of a device. */
+/* What a device knows by address are blocks of its own, and stand where they are looked for. */
+static bool check_recent(struct cm_check_walk *walk, struct cm_device *device)
+{
+	const struct cm_cache *cache = walk->cache;
+	uint32_t i, index;
+
+	for (i = 0; i < 1u << CM_RECENT_BITS; i++) {
+		index = device->recent.row[i];
+		if (index && (index >= cache->blocks || walk->seen[index] != CM_SEEN_IN_SEGMENT ||
+			      cache->segment[cache->block[index].segment].device != device->index ||
+			      cm_recent_at(&device->recent, cache->block[index].addr) !=
+				      &device->recent.row[i]))
+			return cm_why_set(&walk->why, "device row %u knows block %u by mistake",
+					  device->index, index);
+	}
+	return true;
+}
+
+/* Every row belongs to a segment, or is a spare row of a device; and what these know by address. */
 bool cm_check_spares(struct cm_check_walk *walk)
 {
 	struct cm_cache *cache = walk->cache;
@@ -254,5 +272,8 @@ bool cm_check_spares(struct cm_check_walk *walk)
 	for (index = CM_SPARE_BATCH; index < cache->blocks; index++)
 		if (walk->seen[index] == CM_SEEN_NOWHERE)
 			return cm_why_set(&walk->why, "block row %u is lost", index);
+	for (i = 0; i < n; i++)
+		if (!check_recent(walk, cache->device[i]))
+			return false;
 	return true;
 }

@@ -122,6 +122,7 @@ static bool move_locked(struct cm_heap *from, struct cm_heap *to, uint32_t index
 	if (CM_WITH_LOCK(&cache->tables, cm_page_map_move(&cache->pages, segment->addr,
 							  segment->size, to->device->index)))
 		return false;
+	*cm_recent_at(&from->device->recent, block->addr) = 0;
 	cm_bins_remove(&from->bins[pool], index);
 	segment->heap = to->index;
 	__atomic_store_n(&segment->device, to->device->index, __ATOMIC_RELAXED);

@@ -281,6 +281,8 @@ int cm_runs_cut_locked(struct cm_heap *heap, uint32_t index, uint64_t addr, uint
 		return -ENOSPC;
 	count_split(&split, block, -1);
 	take_from_bins(heap, index);
+	/* The row may get another address. */
+	*cm_recent_at(&heap->device->recent, block->addr) = 0;
 	if (head) {
 		block->size = addr - block->addr;
 		block->next = 0;

@@ -271,6 +271,7 @@ struct cm_device {
 		reach[CM_DEVICES_MAX]; /* (first) of its memory, by the other device's row */
 	/* (first) The first one counts. Alone in its cache line, since every launch writes it. */
 	_Alignas(64) uint64_t own_work[8];
+	struct cm_recent recent;
 };
 
 struct cm_pinned {
@@ -412,6 +413,7 @@ CM_ALWAYS_INLINE void cm_rows_give_block(struct cm_device *device, uint32_t inde
 {
 	struct cm_block *block = &device->cache->block[index];
 
+	*cm_recent_at(&device->recent, block->addr) = 0;
 	cm_block_set_state(device->cache, block, index, CM_BLOCK_NONE);
 	block->link_next = device->spare_block;
 	device->spare_block = index;

@@ -240,6 +240,31 @@ MAP(large_blocks_are_found_also_once_small_ones_share_their_page)
 	assert_int_equal(cm_page_map_find(map, 0, second), 2);
 }
 
+MAP(blocks_of_one_hash_are_found_both)
+{
+	static struct cm_recent recent;
+	struct cm_page_map *map = *state;
+	const uint64_t first = BASE + 512;
+	uint64_t second = first + 512;
+
+	while (cm_recent_at(&recent, second) != cm_recent_at(&recent, first))
+		second += 512;
+	assert_true(second < BASE + 32 * MIB);
+	assert_int_equal(cm_page_map_add(map, BASE, 32 * MIB, 0, true), 0);
+	use(map, 1, first);
+	assert_int_equal(cm_page_map_find_recent(map, &recent, 0, first), 1);
+	*cm_recent_at(&recent, first) = 1;
+	assert_int_equal(cm_page_map_find_recent(map, &recent, 0, first), 1);
+	assert_int_equal(cm_page_map_find_recent(map, &recent, 0, second), 0);
+	use(map, 2, second);
+	*cm_recent_at(&recent, second) = 2;
+	assert_int_equal(cm_page_map_find_recent(map, &recent, 0, first), 1);
+	assert_int_equal(cm_page_map_find_recent(map, &recent, 0, second), 2);
+	block[2].state = CM_BLOCK_PENDING;
+	assert_int_equal(cm_page_map_find_recent(map, &recent, 0, second), 0);
+	assert_int_equal(cm_page_map_find_recent(map, &recent, 0, first), 1);
+}
+
 /* Segments at addresses that are always new: no more memory than for those that are there. */
 MAP(cells_go_with_their_segments)
 {

@@ -166,6 +166,10 @@ CM_TEST(wrong_segments_and_blocks_are_named)
 	      "the page map has block 0 in place of");
 	WRONG(&stage, *cm_page_cell(page_of(&stage, segment->addr), segment->addr), stage.closed,
 	      "the page map has block 0 in place of");
+	WRONG(&stage, *cm_recent_at(&stage.device->recent, block[stage.live].addr), stage.large,
+	      "knows block");
+	WRONG(&stage, *cm_recent_at(&stage.device->recent, block[stage.live].addr),
+	      stage.device->spare_block, "knows block");
 	WRONG(&stage, block[free_block].requested, 1, "does not name block");
 	WRONG(&stage, segment_of(&stage, stage.large)->addr, segment->addr, "does not follow");
 	close_stage(&stage);
