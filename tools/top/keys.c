@@ -333,11 +333,13 @@ static enum cm_top_next key_in_text(struct cm_top *top, int key)
 	case CM_KEY_END:
 		top->menu = TEXT_END;
 		break;
+	case CM_KEY_HELP:
+		open_menu(top, top->mode == CM_TOP_DETAIL ? CM_TOP_HELP : CM_TOP_TABLE);
+		break;
 	case 'q':
 	case CM_KEY_ESCAPE:
 	case CM_KEY_ENTER:
 	case CM_KEY_LEFT:
-	case CM_KEY_HELP:
 		top->mode = CM_TOP_TABLE;
 		break;
 	case CM_KEY_QUIT:

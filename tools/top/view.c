@@ -89,34 +89,52 @@ static void draw_title(const struct cm_top *top, struct cm_canvas *canvas)
 		(void)cm_canvas_print(canvas, 0, x, width - x, bold, "  filter: %s", top->filter);
 }
 
+enum {
+	IN_TABLE = 1,
+	IN_DETAIL = 2,
+	IN_OTHERS = 4, /* the help and the menus */
+	ACTION = 8,
+	REPLAY = 16, /* in a recording alone */
+};
+
 /* The keys that the last line offers. A click on one of them acts as the key. */
 static const struct {
 	const char *name;
 	const char *does;
 	int key;
-	bool action;
-	bool replay; /* in a recording alone */
+	unsigned where;
 } offers[] = {
-	{"?", "help", '?', false, false},
-	{"q", "quit", 'q', false, false},
-	{"Enter", "details", CM_KEY_ENTER, false, false},
-	{"[", "back", '[', false, true},
-	{"]", "forward", ']', false, true},
-	{"-", "slower", '-', false, true},
-	{"+", "faster", '+', false, true},
-	{"s", "sort", 's', false, false},
-	{"f", "filter", 'f', false, false},
-	{"/", "search", '/', false, false},
-	{"Space", "pause", ' ', false, false},
-	{"t", "group", 't', false, false},
-	{"o", "columns", 'o', false, false},
-	{"F", "follow", 'F', false, false},
-	{"T", "trim", 'T', true, false},
-	{"R", "reset", 'R', true, false},
-	{"H", "history", 'H', true, false},
-	{"S", "snapshot", 'S', true, false},
-	{"X", "end", 'X', true, false},
+	{"Esc", "back", CM_KEY_ESCAPE, IN_DETAIL | IN_OTHERS},
+	{"?", "help", '?', IN_TABLE | IN_DETAIL},
+	{"q", "quit", 'q', IN_TABLE},
+	{"Enter", "details", CM_KEY_ENTER, IN_TABLE},
+	{"[", "back", '[', IN_TABLE | IN_DETAIL | REPLAY},
+	{"]", "forward", ']', IN_TABLE | IN_DETAIL | REPLAY},
+	{"-", "slower", '-', IN_TABLE | REPLAY},
+	{"+", "faster", '+', IN_TABLE | REPLAY},
+	{"s", "sort", 's', IN_TABLE},
+	{"f", "filter", 'f', IN_TABLE},
+	{"/", "search", '/', IN_TABLE},
+	{"Space", "pause", ' ', IN_TABLE},
+	{"t", "group", 't', IN_TABLE},
+	{"o", "columns", 'o', IN_TABLE},
+	{"F", "follow", 'F', IN_TABLE},
+	{"T", "trim", 'T', IN_TABLE | IN_DETAIL | ACTION},
+	{"R", "reset", 'R', IN_TABLE | IN_DETAIL | ACTION},
+	{"H", "history", 'H', IN_TABLE | IN_DETAIL | ACTION},
+	{"S", "snapshot", 'S', IN_TABLE | IN_DETAIL | ACTION},
+	{"X", "end", 'X', IN_TABLE | IN_DETAIL | ACTION},
 };
+
+static bool is_offered(const struct cm_top *top, unsigned where)
+{
+	const unsigned here = top->mode == CM_TOP_TABLE    ? IN_TABLE
+			      : top->mode == CM_TOP_DETAIL ? IN_DETAIL
+							   : IN_OTHERS;
+
+	return where & here && !(where & ACTION && (top->readonly || top->replay.on)) &&
+	       !(where & REPLAY && !top->replay.on);
+}
 
 static void draw_keys(const struct cm_top *top, struct cm_canvas *canvas, int y)
 {
@@ -125,8 +143,7 @@ static void draw_keys(const struct cm_top *top, struct cm_canvas *canvas, int y)
 
 	for (i = 0; i < sizeof(offers) / sizeof(offers[0]); i++) {
 		end = x + (int)strlen(offers[i].name) + 1 + (int)strlen(offers[i].does);
-		if ((offers[i].action && (top->readonly || top->replay.on)) ||
-		    (offers[i].replay && !top->replay.on))
+		if (!is_offered(top, offers[i].where))
 			continue;
 		if (end > canvas->width)
 			break;

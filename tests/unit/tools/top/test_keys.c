@@ -213,6 +213,25 @@ CASE(a_recording_is_moved_in)
 	assert_int_equal(press(f, ']'), CM_TOP_NEXT_SEEK);
 }
 
+/* What the last line offers does something: so the table's keys are not offered elsewhere. */
+CASE(the_details_have_help_and_offer_their_own_keys)
+{
+	struct fixture *f = *state;
+	const struct cm_zone *zone;
+	int x;
+
+	(void)press(f, CM_KEY_ENTER);
+	for (x = 0; x < f->canvas.width; x++) {
+		zone = cm_canvas_at(&f->canvas, f->canvas.height - 1, x);
+		if (zone && zone->kind == CM_ZONE_KEY)
+			assert_null(strchr("qsf/ to", (int)zone->value));
+	}
+	(void)press(f, '?');
+	assert_int_equal(f->top.mode, CM_TOP_HELP);
+	(void)press(f, '?');
+	assert_int_equal(f->top.mode, CM_TOP_TABLE);
+}
+
 /* What is selected stays so, and the graphs begin anew. */
 CASE(another_time_of_a_recording_is_shown)
 {
