@@ -164,6 +164,7 @@ CASES = [
     ('ls-from-nobody', 'ls --from {recording} -p nobody'),
     ('ls-from-nowhere', 'ls --from {none}/no-such-file'),
     ('ls-at-alone', 'ls --at +5m'),
+    ('export-uncached-csv', 'export --to csv --uncached 1'),
     ('top-from-delay', 'top -b --from {recording} -d 1'),
     ('top-from-speed', 'top -b --from {recording} --speed 0'),
     ('history-status', 'history status --dir {good} 5000001'),

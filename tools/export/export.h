@@ -28,6 +28,7 @@ struct cm_format {
 	const char *help;
 	const char *needs; /* a library that the build may lack; NULL: none */
 	bool text;         /* may go to a terminal */
+	bool uncached;     /* has memory outside the cache only with --uncached */
 	cm_export_fn write;
 };
 

@@ -64,6 +64,9 @@ int cm_verb_export(const struct cm_options *options)
 		return cm_fail(CM_EXIT_USAGE,
 			       "%s is not for a terminal: name a file with -O, such as -O memory%s",
 			       format->name, format->suffix);
+	if (options->uncached && !format->uncached)
+		return cm_fail(CM_EXIT_USAGE,
+			       "--uncached has an effect only with --to pickle and --to json");
 	exit = cm_source_open(options, options->args[0], &source);
 	if (exit)
 		return exit;
