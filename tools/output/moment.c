@@ -45,13 +45,30 @@ static bool cut_zone(char *text)
 	return utc;
 }
 
+/* The fraction of a second at the end, which is cut off; 0 if there is none. False: it is none. */
+static bool cut_fraction(char *text, uint64_t *ret_ns)
+{
+	char *point = strchr(text, '.'), *at;
+	uint64_t ns = 0, unit = CM_NS_PER_S / 10;
+
+	if (point) {
+		for (at = point + 1; *at >= '0' && *at <= '9'; at++, unit /= 10)
+			ns += unit * (uint64_t)(*at - '0');
+		if (*at || at == point + 1)
+			return false;
+		*point = '\0';
+	}
+	*ret_ns = ns;
+	return true;
+}
+
 /* 0, -EINVAL. */
 static int parse_date(const char *text, uint64_t *ret_ns)
 {
 	static const char *const formats[] = {"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S",
 					      "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M"};
 	char date[32];
-	uint64_t ns;
+	uint64_t ns, fraction;
 	size_t i;
 	time_t at;
 	bool utc;
@@ -60,15 +77,17 @@ static int parse_date(const char *text, uint64_t *ret_ns)
 		return -EINVAL;
 	memcpy(date, text, strlen(text) + 1);
 	utc = cut_zone(date);
+	if (!cut_fraction(date, &fraction))
+		return -EINVAL;
 	for (i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
 		struct tm tm = {.tm_isdst = -1};
 
 		if (!parse_time(date, formats[i], &tm))
 			continue;
 		at = utc ? timegm(&tm) : mktime(&tm);
-		if (at < 0 || __builtin_mul_overflow((uint64_t)at, CM_NS_PER_S, &ns))
+		if (at < 0 || __builtin_mul_overflow((uint64_t)at, CM_NS_PER_S, &ns) ||
+		    __builtin_add_overflow(ns, fraction, ret_ns))
 			return -EINVAL;
-		*ret_ns = ns;
 		return 0;
 	}
 	return -EINVAL;
