@@ -31,6 +31,7 @@ OFFERED = [
     ('ls -o PID,RESER', 'RESERVED'),
     ('stat -o OO', 'OOMS'),
     ('run --conf sync:auto,per_p', 'per_process_memory_fraction'),
+    ('run --lim', '--limit'),
     ('run --limit 2G -- frobn', 'frobnicate'),
     ('run --limit 2G frobn', 'frobnicate'),
     ('conf 1 dec', 'decay_seconds'),
@@ -76,8 +77,11 @@ class Stage:
             self.scripts[shell].write_bytes(script)
 
     def ask(self, *command):
-        return subprocess.run(command, env=self.environment, cwd=self.folder, stdout=subprocess.PIPE, text=True,
-                              check=True, timeout=PATIENCE).stdout.splitlines()
+        """The lines that the shell offers. What it said of a mistake would stand on the user's screen."""
+        asked = subprocess.run(command, env=self.environment, cwd=self.folder, capture_output=True, text=True,
+                               check=True, timeout=PATIENCE)
+        assert not asked.stderr, asked.stderr
+        return asked.stdout.splitlines()
 
 
 def ask_bash(stage, typed):

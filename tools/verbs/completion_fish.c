@@ -43,8 +43,9 @@ static void put_fish_program(const struct cm_verb *verbs)
 		     "            set -e words[1]\n        end\n    end\n    return 1\nend\n");
 }
 
-/* Functions: is this the verb, and are its options still to come? The values of a list behind what
- * it has; columns with their help. */
+/* Functions: is this the verb, and are its options still to come? What the program to start offers;
+ * its name does not begin with '-'. The values of a list behind what it has; columns with their
+ * help. */
 static void put_fish_functions(const struct cm_verb *verbs)
 {
 	put_fish_program(verbs);
@@ -52,7 +53,8 @@ static void put_fish_functions(const struct cm_verb *verbs)
 		     "    test \"$words[2]\" = $argv[1]; and not __%s_program >/dev/null\nend\n",
 		     CM_PROGRAM, CM_PROGRAM);
 	(void)printf("function __%s_complete_program\n    set -l words (__%s_program) "
-		     "(commandline -ct)\n    complete -C \"$words\"\nend\n",
+		     "(commandline -ct)\n"
+		     "    string match -q -- '-*' $words[1]; or complete -C \"$words\"\nend\n",
 		     CM_PROGRAM, CM_PROGRAM);
 	(void)printf("function __%s_list\n    set -l before (commandline -ct | string replace -r "
 		     "'^--[^=]*=' '' | string replace -r '[^,]*$' '')\n"
