@@ -39,6 +39,15 @@ CM_ROLE(no_files)
 	CM_MUST(!setrlimit(RLIMIT_NOFILE, &files));
 }
 
+static void install_filter(struct sock_filter *filter, size_t count)
+{
+	const struct sock_fprog program = {.len = (unsigned short)count, .filter = filter};
+
+	CM_MUST(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		_exit(77);
+}
+
 /* A sandbox that lets a program do what it has always done, and refuses what it does not know. */
 static void refuse_memfd(void)
 {
@@ -48,14 +57,8 @@ static void refuse_memfd(void)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	const struct sock_fprog program = {
-		.len = sizeof(filter) / sizeof(filter[0]),
-		.filter = filter,
-	};
 
-	CM_MUST(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
-	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
-		_exit(77);
+	install_filter(filter, sizeof(filter) / sizeof(filter[0]));
 }
 
 CM_ROLE(no_memfd)
@@ -69,6 +72,40 @@ CM_ROLE(no_memfd)
 	OK(cuCtxSynchronize());
 	CM_MUST(cm_get(3 * MIB) == block);
 	OK(cuMemFree_v2(block));
+}
+
+/* Of the calls that a library may want, those which systemd's group @system-service leaves out. */
+static void end_at_unusual_calls(void)
+{
+	static const unsigned calls[] = {
+		SYS_mincore,      SYS_ptrace,     SYS_perf_event_open,   SYS_bpf,
+		SYS_pkey_alloc,   SYS_pkey_free,  SYS_pkey_mprotect,     SYS_pidfd_getfd,
+		SYS_memfd_secret, SYS_modify_ldt, SYS_open_by_handle_at,
+	};
+	enum { COUNT = sizeof(calls) / sizeof(calls[0]) };
+	struct sock_filter filter[2 * COUNT + 2] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	};
+	struct sock_filter *next = filter + 1;
+	int i;
+
+	for (i = 0; i < COUNT; i++) {
+		*next++ = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i], 0, 1);
+		*next++ = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+	}
+	*next = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	install_filter(filter, sizeof(filter) / sizeof(filter[0]));
+}
+
+CM_ROLE(service)
+{
+	void *pinned;
+
+	cm_open(0);
+	end_at_unusual_calls();
+	OK(cuMemFree_v2(cm_get(3 * MIB)));
+	OK(cuMemHostAlloc(&pinned, MIB, 0));
+	OK(cuMemFreeHost(pinned));
 }
 
 static uint64_t resident_bytes(void)
@@ -163,6 +200,13 @@ CM_PLAY_TEST(a_process_without_files_is_served)
 CM_PLAY_TEST(a_process_that_may_make_no_memory_files_is_served)
 {
 	must_say(state, "no_memfd", "region_dir:/nonexistent", "and no shared memory");
+}
+
+CM_PLAY_TEST(a_service_does_nothing_that_systemd_forbids_it)
+{
+	cm_play(state, "service", "", NULL);
+	cm_play(state, "service", "expandable_segments:on,stacks:all", NULL);
+	cm_play(state, "service", "region_dir:/nonexistent,log:off", NULL);
 }
 
 CM_PLAY_TEST(locked_memory_is_not_filled_with_empty_tables)
