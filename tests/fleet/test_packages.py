@@ -123,7 +123,7 @@ def the_debian_packages_make_a_whole(folder):
         subprocess.run(['dpkg-deb', '-x', path, root], check=True)
     assert {'libcudamem', 'libcudamem-dev', 'cudamemstat', 'cudamem-exporter'} <= set(debs), debs
     runs_the_program([root / 'usr/bin/cudamemstat'], folder)
-    for name in ('usr/include/cudamem.h', 'usr/lib/systemd/system/cudamem-exporter.socket',
+    for name in ('usr/include/cudamem.h', 'lib/systemd/system/cudamem-exporter.socket',
                  'usr/share/man/man1/cudamemstat.1.gz', 'usr/share/man/man7/libcudamem.7.gz',
                  'usr/share/bash-completion/completions/cudamemstat.bash',
                  'usr/share/fish/vendor_completions.d/cudamemstat.fish',
@@ -137,7 +137,11 @@ def the_debian_packages_make_a_whole(folder):
     fields = subprocess.run(['dpkg-deb', '-f', debs['libcudamem'], 'Depends'], check=True,
                             capture_output=True, text=True).stdout
     assert fields == 'libc6 (>= 2.28)\n', fields
-    unit = (root / 'usr/lib/systemd/system/cudamem-exporter.service').read_text(encoding='utf-8')
+    for script, does in (('prerm', 'deb-systemd-invoke stop'), ('postrm', 'deb-systemd-helper purge')):
+        said = subprocess.run(['dpkg-deb', '-I', debs['cudamem-exporter'], script], check=True,
+                              capture_output=True, text=True).stdout
+        assert f"{does} 'cudamem-exporter.service' 'cudamem-exporter.socket'" in said, said
+    unit = (root / 'lib/systemd/system/cudamem-exporter.service').read_text(encoding='utf-8')
     program = re.search('^ExecStart=/(\\S+) exporter$', unit, re.MULTILINE)[1]
     run = subprocess.run([root / program, 'exporter', '--once'], capture_output=True, text=True,
                          check=True)
