@@ -281,6 +281,9 @@ int cm_cache_trim(struct cm_cache *cache, uint32_t device, uint64_t *ret_bytes);
 uint64_t cm_cache_make_room(struct cm_cache *cache, uint64_t ctx);
 /* The same for a device row. */
 uint64_t cm_cache_make_room_on(struct cm_cache *cache, uint32_t row);
+/* The same for a call that wants pages of the host, and memory of the context's device to map them:
+ * returns idle pinned memory, too. */
+uint64_t cm_cache_make_host_room(struct cm_cache *cache, uint64_t ctx);
 /*
  * A number that grows whenever memory has returned to the driver, by us or with its context, and
  * whenever memory may be returned again because its context was not destroyed. Read it before a

@@ -160,6 +160,19 @@ int cm_cache_trim(struct cm_cache *cache, uint32_t device, uint64_t *ret_bytes)
 	return 0;
 }
 
+uint64_t cm_cache_make_host_room(struct cm_cache *cache, uint64_t ctx)
+{
+	uint64_t bytes = 0;
+
+	if (!cache->ops->gate_enter())
+		return 0;
+	if (cm_pinned_flush(cache, CM_PATIENCE_NS, &bytes) != -EBUSY)
+		cache->ops->gate_leave();
+	bytes += cm_cache_make_room(cache, ctx);
+	cm_check_after(cache);
+	return bytes;
+}
+
 /* Whole pages, and few at once, so that the time limit is met. */
 static uint64_t pages_for(uint64_t bytes)
 {

@@ -12,6 +12,7 @@
 #include "interpose/process/process.h"
 #include "interpose/stacks/record.h"
 #include "interpose/symbols/hooks.h"
+#include "interpose/wrappers/retry_after_trim.h"
 
 _Static_assert(CM_HOST_PORTABLE == CU_MEMHOSTALLOC_PORTABLE &&
 		       CM_HOST_MAPPED == CU_MEMHOSTALLOC_DEVICEMAP &&
@@ -29,6 +30,10 @@ static struct cm_heap *find_heap(void)
 	return cm_capture_is_active() ? cm_cache_find_heap(cache, cm_context_current())
 				      : cm_context_heap(cache);
 }
+
+/* Makes a driver call that takes pages of the host, again after what the cache has of them has
+ * returned. */
+#define ASK(res, call) CM_RETRY_AFTER(cm_retry_trim_host(returns), res, call)
 
 /* Of a request that went to the driver. */
 static CUresult note_forwarded(CUresult res, size_t bytes)
@@ -69,9 +74,12 @@ static int alloc_pinned(void **ptr, size_t bytes, uint32_t kind)
 static CUresult alloc_with_flags(void **ptr, size_t bytes, unsigned int flags)
 {
 	int err = flags < CM_HOST_PLAIN ? alloc_pinned(ptr, bytes, flags) : -1;
+	CUresult res;
 
-	if (err < 0)
-		err = (int)note_forwarded(cm_real.cuMemHostAlloc(ptr, bytes, flags), bytes);
+	if (err < 0) {
+		ASK(res, cm_real.cuMemHostAlloc(ptr, bytes, flags));
+		err = (int)note_forwarded(res, bytes);
+	}
 	if (!err && flags & CU_MEMHOSTALLOC_DEVICEMAP)
 		cm_host_work_count_kernels();
 	return (CUresult)err;
@@ -80,9 +88,12 @@ static CUresult alloc_with_flags(void **ptr, size_t bytes, unsigned int flags)
 static CUresult alloc_plain(void **ptr, size_t bytes)
 {
 	const int err = alloc_pinned(ptr, bytes, CM_HOST_PLAIN);
+	CUresult res;
 
-	return err < 0 ? note_forwarded(cm_real.cuMemAllocHost_v2(ptr, bytes), bytes)
-		       : (CUresult)err;
+	if (err >= 0)
+		return (CUresult)err;
+	ASK(res, cm_real.cuMemAllocHost_v2(ptr, bytes));
+	return note_forwarded(res, bytes);
 }
 
 /* See memory.c: nothing starts inside a block. */
@@ -128,8 +139,10 @@ static void count_registered(void *ptr, size_t bytes, uint64_t ns)
 static CUresult register_pages(void *ptr, size_t bytes, unsigned int flags)
 {
 	const uint64_t start = cm_clock_now_ns();
-	const CUresult res = note_forwarded(cm_real.cuMemHostRegister_v2(ptr, bytes, flags), bytes);
+	CUresult res;
 
+	ASK(res, cm_real.cuMemHostRegister_v2(ptr, bytes, flags));
+	(void)note_forwarded(res, bytes);
 	if (res == CUDA_SUCCESS && flags & CU_MEMHOSTREGISTER_DEVICEMAP)
 		cm_host_work_count_kernels();
 	if (res == CUDA_SUCCESS)

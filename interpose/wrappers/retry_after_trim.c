@@ -74,6 +74,14 @@ bool cm_retry_trim_on(CUdevice device, uint64_t bytes, uint64_t returns)
 	return cache && trim_row(cache, cm_cache_device_row(cache, device), bytes, returns);
 }
 
+bool cm_retry_trim_host(uint64_t returns)
+{
+	struct cm_cache *cache = cm_process_cache_if_made();
+
+	return cache && (cm_cache_make_host_room(cache, cm_context_current()) ||
+			 cm_cache_returns(cache) != returns);
+}
+
 static bool trim_rows(struct cm_cache *cache, uint64_t rows, uint64_t bytes, uint64_t returns)
 {
 	bool released = false;

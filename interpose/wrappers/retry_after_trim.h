@@ -27,6 +27,9 @@ bool cm_retry_trim_of(CUstream stream, uint64_t returns);
 bool cm_retry_trim_on(CUdevice device, uint64_t bytes, uint64_t returns);
 bool cm_retry_trim_all(uint64_t bytes, uint64_t returns);
 
+/* The same for a call that wants pages of the host. Does not wait for captures. */
+bool cm_retry_trim_host(uint64_t returns);
+
 /* At most this many retries: other threads may take the released memory each time. */
 #define CM_RETRY_MAX 8
 

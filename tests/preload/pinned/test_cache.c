@@ -120,6 +120,25 @@ CASE(failure_is_answered_by_giving_back)
 	put(ptr);
 }
 
+/* Idle memory is as much in the way of pages that the program has from elsewhere. */
+CASE(registration_that_fails_is_answered_by_giving_back)
+{
+	char *pages = aligned_alloc(4096, 8 * KIB);
+	uint64_t frees;
+
+	put(get(400 * KIB));
+	frees = cudasim_calls(FREE);
+	assert_int_equal(cudasim_fail("cuMemHostRegister_v2", 1, CUDA_ERROR_OUT_OF_MEMORY), 0);
+	assert_int_equal(cuMemHostRegister(pages, 5000, 0), CUDA_SUCCESS);
+	assert_true(cudasim_calls(FREE) > frees);
+	assert_int_equal(host().registered.current, 1);
+	assert_int_equal(cuMemHostUnregister(pages), CUDA_SUCCESS);
+	/* With nothing idle, neither here nor on the device, the error is the program's. */
+	assert_int_equal(cudasim_fail("cuMemHostRegister_v2", 1, CUDA_ERROR_OUT_OF_MEMORY), 0);
+	assert_int_equal(cuMemHostRegister(pages, 5000, 0), CUDA_ERROR_OUT_OF_MEMORY);
+	free(pages);
+}
+
 CASE(nothing_is_recorded_while_a_capture_is_active)
 {
 	uint64_t records;
