@@ -129,6 +129,8 @@ def nothing_is_found_on_a_machine_in_order():
                                                 run.stdout), run
     run = machine('-v')
     assert run.stdout.count('\nok ') > 9, run
+    run = machine('-v', '--', 'true')
+    assert re.search(r'^ok +program-static +\S+/true is not static$', run.stdout, re.MULTILINE), run
 
 
 def a_small_or_missing_folder_is_found():

@@ -233,7 +233,8 @@ void cm_check_PROCESS_HOOKS(const struct cm_patient *patient, struct cm_finding 
 		cm_remedy(finding, "install a library that is newer than the program's CUDA");
 	} else {
 		cm_see(finding, CM_VERDICT_OK,
-		       "%llu calls by symbol, %llu functions by dlsym, %llu by cuGetProcAddress",
+		       "calls by symbol: %llu; functions found by dlsym: %llu, by "
+		       "cuGetProcAddress: %llu",
 		       (unsigned long long)calls[CM_ENTRY_SYMBOL],
 		       (unsigned long long)calls[CM_ENTRY_DLSYM],
 		       (unsigned long long)calls[CM_ENTRY_GETPROC]);

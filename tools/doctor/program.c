@@ -25,15 +25,17 @@ void cm_check_PROGRAM(const struct cm_patient *patient, struct cm_finding *findi
 	cm_remedy(finding, "ls -l %s", patient->command[0]);
 }
 
-/* Whether this is why the library does not cover the program. */
-static void see_loader(const struct cm_patient *patient, enum cm_loader cause,
+/* Whether this is why the library does not cover the program. `other` is said if it is not. */
+static void see_loader(const struct cm_patient *patient, enum cm_loader cause, const char *other,
 		       struct cm_finding *finding)
 {
 	char path[PATH_MAX];
 
 	if (cm_loader_find(patient->command[0], patient->library, path) != cause) {
-		cm_see(finding, CM_VERDICT_OK, "%s is no such program",
-		       *path ? path : patient->command[0]);
+		if (*path)
+			cm_see(finding, CM_VERDICT_OK, "%s %s", path, other);
+		else
+			cm_see(finding, CM_VERDICT_OK, "not looked at: there is no program");
 		return;
 	}
 	cm_see(finding, CM_VERDICT_FAIL, "%s %s: it is not covered", path, cm_loader_why(cause));
@@ -42,22 +44,22 @@ static void see_loader(const struct cm_patient *patient, enum cm_loader cause,
 
 void cm_check_PROGRAM_STATIC(const struct cm_patient *patient, struct cm_finding *finding)
 {
-	see_loader(patient, CM_LOADER_NONE, finding);
+	see_loader(patient, CM_LOADER_NONE, "is not static", finding);
 }
 
 void cm_check_PROGRAM_RIGHTS(const struct cm_patient *patient, struct cm_finding *finding)
 {
-	see_loader(patient, CM_LOADER_SECURE, finding);
+	see_loader(patient, CM_LOADER_SECURE, "has no more rights than you", finding);
 }
 
 void cm_check_PROGRAM_MACHINE(const struct cm_patient *patient, struct cm_finding *finding)
 {
-	see_loader(patient, CM_LOADER_MACHINE, finding);
+	see_loader(patient, CM_LOADER_MACHINE, "is not for another machine", finding);
 }
 
 void cm_check_PROGRAM_MUSL(const struct cm_patient *patient, struct cm_finding *finding)
 {
-	see_loader(patient, CM_LOADER_MUSL, finding);
+	see_loader(patient, CM_LOADER_MUSL, "does not use musl", finding);
 }
 
 /* Commands whose programs do not get this environment. */
