@@ -281,6 +281,8 @@ def five_lines_report_what_the_cache_did(kit_):
     assert 'option to try  mode:cache: the library only counted' in err, err
     err = run(kit_, '--report', '--limit', '2M', program=(PROGRAM, 'fail'))[2]
     assert 'requests refused by the cap: 1' in err, err
+    err = run(kit_, '--report', program=(PROGRAM, 'many', 1, 1))[2]
+    assert '0.0% of 1 request\n' in err, err
     err = run(kit_, '--report', program=('true',))[2]
     assert 'nothing to report' in err, err
 

@@ -201,10 +201,10 @@ static void see_folder(const char *dir, const struct statfs *system, struct cm_f
 		cm_remedy(finding, "CUDAMEM_CONF=region_dir:/dev/shm");
 	} else if (system->f_blocks && room < ROOM_BYTES) {
 		cm_see(finding, CM_VERDICT_WARN,
-		       "%s has %s left for regions, enough for %llu programs; others keep their "
+		       "%s has %s left for regions, enough for %s; others keep their "
 		       "figures in memory, which a crash loses",
 		       dir, cm_size_format((int64_t)room).text,
-		       (unsigned long long)(room / REGION_BYTES));
+		       cm_count_of((int64_t)(room / REGION_BYTES), "program").text);
 		cm_remedy(finding, "in a container: start it with a larger one (docker run "
 				   "--shm-size 1g)");
 	} else {

@@ -8,6 +8,7 @@
 
 #include "stats/finder.h"
 #include "stats/reader.h"
+#include "stats/units.h"
 #include "stats/start_time.h"
 #include "tools/doctor/checks.h"
 #include "tools/run/library.h"
@@ -227,9 +228,9 @@ void cm_check_PROCESS_HOOKS(const struct cm_patient *patient, struct cm_finding 
 		cm_see(finding, CM_VERDICT_OK, "not looked at: the process has no region");
 	} else if (calls[CM_ENTRY_UNCOVERED]) {
 		cm_see(finding, CM_VERDICT_WARN,
-		       "%llu look-ups of driver functions were for versions that the library does "
-		       "not know: what they allocate is not cached",
-		       (unsigned long long)calls[CM_ENTRY_UNCOVERED]);
+		       "%s of driver functions for versions that the library does not know: what "
+		       "these allocate is not cached",
+		       cm_count_of((int64_t)calls[CM_ENTRY_UNCOVERED], "look-up").text);
 		cm_remedy(finding, "install a library that is newer than the program's CUDA");
 	} else {
 		cm_see(finding, CM_VERDICT_OK,
@@ -278,8 +279,8 @@ void cm_check_PROCESS_RECORD(const struct cm_patient *patient, struct cm_finding
 		cm_remedy(finding, "record less (stack_depth:8), or set stack_table_mb and "
 				   "text_table_mb higher");
 	} else {
-		cm_see(finding, CM_VERDICT_OK, "nothing is lost of %llu stacks",
-		       (unsigned long long)record->stack_count);
+		cm_see(finding, CM_VERDICT_OK, "nothing is lost of %s",
+		       cm_count_of((int64_t)record->stack_count, "stack").text);
 	}
 	cm_reader_close(reader);
 }

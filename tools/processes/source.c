@@ -30,11 +30,11 @@ static void warn(const struct cm_source *source)
 			  saved->life == CM_LIFE_RUNNING ? "went on"
 							 : "had stopped during a change");
 	if (source->snapshot->broken_segments)
-		cm_advise("%zu segments are left out: their blocks do not tile them",
-			  source->snapshot->broken_segments);
+		cm_advise("left out: %s (the blocks in each do not tile it)",
+			  cm_count_of((int64_t)source->snapshot->broken_segments, "segment").text);
 	if (source->snapshot->broken_stacks)
-		cm_advise("%zu stacks are left out: they claim more frames than the table can hold",
-			  source->snapshot->broken_stacks);
+		cm_advise("left out: %s (each claims more frames than the table can hold)",
+			  cm_count_of((int64_t)source->snapshot->broken_stacks, "stack").text);
 	if (source->snapshot->events &&
 	    !cm_image_time(source->image, source->image->header.tick_base))
 		cm_advise("the times of events are unknown: the clock of another machine or "

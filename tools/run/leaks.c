@@ -341,9 +341,9 @@ static void print_all(FILE *out, const struct cm_source *source, const struct cm
 	for (i = 0; i < count && i < STACKS_MAX; i++)
 		print_leak(out, source, &leaks[i], view);
 	if (count > STACKS_MAX)
-		LINE("  and %zu stacks more", count - STACKS_MAX);
+		LINE("  and %s more", cm_count_of((int64_t)(count - STACKS_MAX), "stack").text);
 	if (hidden)
-		LINE("  suppressed: %zu %s, %s", hidden, hidden == 1 ? "stack" : "stacks",
+		LINE("  suppressed: %s, %s", cm_count_of((int64_t)hidden, "stack").text,
 		     cm_size_format((int64_t)hidden_bytes).text);
 }
 

@@ -173,8 +173,8 @@ bool cm_run_outcome_print(struct cm_reader *reader, bool saves_oom, FILE *out)
 	if (hits < 0)
 		LINE("hit rate", "no request went to the cache");
 	else
-		LINE("hit rate", "%.1f%% of %s requests", 100 * hits,
-		     cm_count_format(cm_wrap_add(outcome.hits, outcome.misses)).text);
+		LINE("hit rate", "%.1f%% of %s", 100 * hits,
+		     cm_count_of(cm_wrap_add(outcome.hits, outcome.misses), "request").text);
 	print_fragmentation(reader, &outcome, out);
 	outcome.saves_oom = saves_oom;
 	cm_run_outcome_advise(&outcome, advice, sizeof(advice));

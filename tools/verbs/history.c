@@ -99,8 +99,8 @@ static void print_tally(const char *what, const struct tally *tally, bool record
 	if (tally->hidden)
 		(void)snprintf(hidden, sizeof(hidden), ", %s not shown",
 			       cm_count_format((int64_t)tally->hidden).text);
-	cm_line(stdout, NEXT, "  %-14s %s events, %s lost%s%s", what,
-		cm_count_format((int64_t)tally->kept).text,
+	cm_line(stdout, NEXT, "  %-14s %s, %s lost%s%s", what,
+		cm_count_of((int64_t)tally->kept, "event").text,
 		cm_count_format((int64_t)tally->lost).text, hidden,
 		records ? "" : ", not recorded now");
 }
