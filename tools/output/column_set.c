@@ -37,7 +37,11 @@ void cm_column_set_list(const struct cm_column_set *column_set)
 	(void)putchar('\n');
 	cm_line(stdout, "",
 		"Columns marked * are printed without -o, as many as the terminal has room for. "
-		"The second name is the key in JSON, CSV and pairs.");
+		"The second name is the key in JSON, CSV, pairs and raw columns.");
+	for (i = 0; i < column_set->count; i++)
+		if (column_set->columns[i].old_key)
+			cm_line(stdout, "", "In CSV and raw columns the key of %s is %s.",
+				column_set->columns[i].name, column_set->columns[i].old_key);
 }
 
 int cm_column_set_find(const struct cm_column_set *column_set, const char *name, size_t *ret_column)
