@@ -37,6 +37,7 @@ CASES = (
     (text, 'stats/a.c', 'int\u00a0a;\n', 'int a;\n'),
     (text, 'stats/a.c', '/* ' + 95 * 'a' + ' */\n', '/* ' + 94 * 'a' + ' */\n'),
     (text, 'stats/a.c', '\t/* ' + 87 * 'a' + ' */\n', '\t/* ' + 86 * 'a' + ' */\n'),
+    (text, 'tests/a.c', '#include <cuda_profiler_api.h>\n', '#include <cuda_runtime_api.h>\n'),
     (text, 'docs/a.md', 'see /ho' + 'me/me/notes\n', 'see /usr/local/cuda\n'),
     (text, 'docs/a.md', 'from py' + 'pi.org\n', 'from a package index\n'),
     (text, 'docs/a.md', 'a Py' + 'PI package\n', 'a Python package\n'),

@@ -24,6 +24,8 @@ LINES = (
     (re.compile(r'^(?:dev|clean root): '), 'what a command said of its work'),
     (re.compile(r'\bTO[D]O\b|\bFI[X]ME\b(?!: #\d)'), 'work left undone'),
 )
+# In C: nvcc comes with all of the toolkit, the headers that ./dev fetches do not.
+UNFETCHED = re.compile(r'^#include <cu(?!da(?:_runtime_api|mem)?\.h>)')
 # Strings, characters and block comments come first, so that what they hold is no comment.
 C_TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*.*?\*/|//[^\n]*', re.DOTALL)
 
@@ -51,6 +53,8 @@ def complaints_of(path, content):
                 yield number, f'invisible character U+{ord(char):04X}'
         if path.suffix in FOLDED and len(line.expandtabs(8)) > COLUMNS:
             yield number, f'more than {COLUMNS} columns'
+        if path.suffix in ('.c', '.h') and UNFETCHED.match(line):
+            yield number, 'a header of CUDA that ./dev does not fetch'
     if path.suffix in C_LIKE:
         for token in C_TOKEN.finditer(content):
             if token[0].startswith('//'):

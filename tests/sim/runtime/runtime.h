@@ -8,8 +8,11 @@
 
 #include "driver.h"
 
-#include <cuda_profiler_api.h>
 #include <stdint.h>
+
+/* Of cuda_profiler_api.h, which is not among the headers that ./dev fetches. */
+cudaError_t cudaProfilerStart(void);
+cudaError_t cudaProfilerStop(void);
 
 /* What a function needs before it can run; each includes the ones before. */
 enum rt_need { RT_NONE, RT_BIND, RT_INIT, RT_CTX };
