@@ -13,16 +13,19 @@
 void cm_snapshot_times(const struct cm_snapshot *snapshot, uint64_t *ret_first_ns,
 		       uint64_t *ret_last_ns)
 {
-	uint64_t first = 0, last = 0, time;
+	const uint64_t saved = snapshot->image->saved.time_ns;
+	uint64_t first = 0, last = 0, latest = 0, time;
 	size_t i;
 
 	for (i = 0; i < snapshot->events; i++) {
 		time = cm_image_time(snapshot->image, snapshot->event[i].tick);
 		first = !i || time < first ? time : first;
-		last = time > last ? time : last;
+		latest = time > latest ? time : latest;
+		last = time > last && time <= saved ? time : last;
 	}
 	*ret_first_ns = first;
-	*ret_last_ns = last;
+	/* If a clock was put back, all of them are later than the snapshot. */
+	*ret_last_ns = last ? last : latest;
 }
 
 static uint64_t drop_old(const struct cm_snapshot *snapshot, struct cm_snap_device *device,

@@ -30,7 +30,8 @@ struct cm_cut_report {
 int cm_snapshot_cut(struct cm_snapshot *snapshot, const struct cm_cut *cut,
 		    struct cm_cut_report *ret_report);
 
-/* The times of the oldest and the youngest event, since 1970; 0: there is none. */
+/* The times of the oldest and the youngest event, since 1970; 0: there is none. A time later than
+ * the snapshot is damaged. */
 void cm_snapshot_times(const struct cm_snapshot *snapshot, uint64_t *ret_first_ns,
 		       uint64_t *ret_last_ns);
 
