@@ -129,8 +129,10 @@ static CUresult attach_context(CUcontext *ctx, unsigned int flags)
 static CUresult create_green(CUgreenCtx *green, CUdevResourceDesc desc, CUdevice device,
 			     unsigned int flags)
 {
-	const CUresult res = cm_real.cuGreenCtxCreate(green, desc, device, flags);
+	CUresult res;
 
+	CM_RETRY_AFTER_TRIM_ON(device, 0, res,
+			       cm_real.cuGreenCtxCreate(green, desc, device, flags));
 	if (res == CUDA_SUCCESS)
 		cm_context_stop_caching("the program uses green contexts");
 	return res;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Contexts whose work no event covers, or of which there are too many, end the caching. */
 #include "allocator/state/state.h"
+#include "tests/preload/surface/more.h"
 #include "tests/preload/surface/surface.h"
 #include "tests/unit/cmocka_all.h"
 
@@ -25,6 +26,22 @@ CM_ROLE(green)
 	OK(cuMemFree_v2(cm_get(30 * MIB)));
 	CM_MUST(cm_uncached_count(CM_UNCACHED_FORWARDED) == 0);
 	CM_MUST(cudasim_live_allocations(0) == live - 1);
+}
+
+/* What is cached until then is not in the way of the context. */
+CM_ROLE(green_on_a_full_card)
+{
+	CUdevResourceDesc desc = NULL;
+	CUgreenCtx green;
+
+	cm_open(0);
+	OK(cuMemFree_v2(cm_get(40 * MIB)));
+	more = (struct more){.failures = 1};
+	OK(cuGreenCtxCreate(&green, desc, 0, 0));
+	CM_MUST(more.calls == 2 && cm_reserved() == 0);
+	more = (struct more){.failures = 1};
+	CM_MUST(cuGreenCtxCreate(&green, desc, 0, 0) == CUDA_ERROR_OUT_OF_MEMORY);
+	CM_MUST(more.calls == 1);
 }
 
 /* Nor what an API of graphics runs when it likes. */
@@ -91,6 +108,12 @@ static void must_say(void **state, const char *role, const char *text)
 CM_PLAY_TEST(green_contexts_end_the_caching)
 {
 	must_say(state, "green",
+		 "cudamem: the program uses green contexts: nothing is cached from now on\n");
+}
+
+CM_PLAY_TEST(a_green_context_that_lacks_memory_gets_what_is_cached)
+{
+	must_say(state, "green_on_a_full_card",
 		 "cudamem: the program uses green contexts: nothing is cached from now on\n");
 }
 
