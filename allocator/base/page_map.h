@@ -133,8 +133,9 @@ CM_ALWAYS_INLINE void cm_page_map_enter(const struct cm_page_map *map, uint64_t 
 /* The place of the block that starts at the address. */
 CM_ALWAYS_INLINE uint32_t *cm_recent_at(struct cm_recent *recent, uint64_t addr)
 {
-	/* The golden ratio of 2^32: its highest bits depend on all bits of the grain's number. */
-	return &recent->row[(uint32_t)(addr >> CM_GRAIN_SHIFT) * UINT32_C(0x9e3779b1) >>
+	/* The golden section of 2^20: blocks side by side share cache lines, as their cells do, and
+	 * pages are spread. */
+	return &recent->row[(uint32_t)(addr >> CM_GRAIN_SHIFT) * UINT32_C(400521) >>
 			    (32 - CM_RECENT_BITS)];
 }
 
