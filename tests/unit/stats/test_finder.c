@@ -229,20 +229,27 @@ CM_TEST(one_that_crashed_is_found_while_its_container_lives)
 	char why[CM_READER_WHY_BYTES], part[64], path[64];
 	static struct finds finds;
 	struct child child;
-	int pid_file, mounts;
+	int pid_file, mounts, root;
+	pid_t inner;
 
 	if (geteuid())
 		cm_skip("needs root, to make mount namespaces");
 	child = start(&role);
-	/* Another process of the container stays: this test, which joins its mounts. */
-	(void)snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)child_of(child.pid));
+	inner = child_of(child.pid);
+	assert_true(inner > 0);
+	/* Another process of the container stays: this test, which joins its mounts. Their root is
+	 * not the container's where this test runs in a chroot. */
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)inner);
 	mounts = open(path, O_RDONLY | O_CLOEXEC);
+	(void)snprintf(path, sizeof(path), "/proc/%d/root", (int)inner);
+	root = open(path, O_PATH | O_CLOEXEC);
 	(void)snprintf(part, sizeof(part), "/root" CM_REGION_DIR "/" CM_REGION_PREFIX "0.1.");
 	pid_file = fork();
 	if (!pid_file) {
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		(void)setns(mounts, CLONE_NEWNS);
-		(void)kill(child_of(child.pid), SIGKILL);
+		if (setns(mounts, CLONE_NEWNS) || fchdir(root) || chroot("."))
+			_exit(1);
+		(void)kill(inner, SIGKILL);
 		for (;;)
 			(void)pause();
 	}
@@ -257,6 +264,7 @@ CM_TEST(one_that_crashed_is_found_while_its_container_lives)
 	(void)kill(pid_file, SIGKILL);
 	(void)waitpid(pid_file, NULL, 0);
 	(void)close(mounts);
+	(void)close(root);
 	assert_null(find_at(&finds, part));
 }
 
