@@ -48,10 +48,13 @@ inside()
 {
 	# shellcheck disable=SC2016 # expanded by the inner shell
 	unshare --mount --pid --fork --kill-child sh -euc '
+		mount --bind "$1" "$1" # a root of its own, as tests mount below it
 		mount --rbind /dev "$1/dev"
 		mount -t tmpfs -o mode=1777 tmpfs "$1/dev/shm"
 		mount -t proc proc "$1/proc"
-		exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$1" su -s /bin/sh "$2" -c "$3"
+		# Not in place of this shell, which as number 1 waits for what others leave behind.
+		env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$1" su -s /bin/sh "$2" -c "$3"
+		exit $?
 	' inside "$root" "$1" "export PATH=/usr/sbin:/usr/bin:/sbin:/bin $settings; cd $tree; $3" \
 		>"$logs/$2" 2>&1 </dev/null
 }
@@ -76,6 +79,7 @@ make_root()
 	rm -rf "$root"
 	cp -a "$pristine" "$root"
 	cp /etc/resolv.conf "$root/etc/resolv.conf"
+	echo '127.0.0.1 localhost' >"$root/etc/hosts"
 	mkdir -p "$root$tree"
 	[ ! -e "${SSL_CERT_FILE:-}" ] || cp -L "$SSL_CERT_FILE" "$root$certificates"
 	tar --extract -f "$folder/tree.tar" -C "$root$tree"

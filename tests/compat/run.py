@@ -38,11 +38,14 @@ class Suite:
     command: tuple  # prints one line a test, as unittest or pytest do with -v
     seconds: int = 900  # for one setting, on one core
     requirements: str = 'requirements.txt'  # of the environment that has it
+    library: str = ''  # of the toolkit, which that environment does not have
 
 
 SUITES = {
-    'numba_cudadrv': Suite(('-m', 'numba.runtests', '-v', 'numba.cuda.tests.cudadrv')),
-    'numba_cudapy': Suite((str(HERE / 'numba_modules.py'), 'numba.cuda.tests.cudapy'), 7200),
+    'numba_cudadrv': Suite(('-m', 'numba.runtests', '-v', 'numba.cuda.tests.cudadrv'),
+                           library='nvrtc'),
+    'numba_cudapy': Suite((str(HERE / 'numba_modules.py'), 'numba.cuda.tests.cudapy'), 7200,
+                          library='nvrtc'),
     'cuda_python': Suite(('-m', 'pytest', '-v', '-p', 'no:cacheprovider',
                           '--continue-on-collection-errors', '--pyargs', 'cuda.tests'),
                          requirements='requirements-cuda-python.txt'),
@@ -110,14 +113,26 @@ def differences(suite, bare, under):
             yield f'  {test}: {one} bare, {other} under the library'
 
 
+def must_have(python, library):
+    """Found as the suite itself finds it."""
+    load = ('from cuda.pathfinder import load_nvidia_dynamic_lib as load; import sys; '
+            'load(sys.argv[1])')
+    if subprocess.run([python, '-c', load, library], capture_output=True, check=False).returncode:
+        raise packages.Unavailable(f'no {library} of the CUDA toolkit')
+
+
 def environment_of(suite, options):
     """The Python that has the suite; None after saying why not."""
     name = SUITES[suite].requirements
     try:
         if name == 'requirements.txt':
-            return packages.install(options.cache, options.requirements)
-        folder = options.cache.with_name(f'{options.cache.name}-{suite}')
-        return packages.install(folder, HERE / name)
+            python = packages.install(options.cache, options.requirements)
+        else:
+            folder = options.cache.with_name(f'{options.cache.name}-{suite}')
+            python = packages.install(folder, HERE / name)
+        if SUITES[suite].library:
+            must_have(python, SUITES[suite].library)
+        return python
     except packages.Unavailable as reason:
         print(f'{suite} cannot be had here: {reason}')
         return None
