@@ -8,8 +8,8 @@
 
 #include "stats/finder.h"
 #include "stats/reader.h"
-#include "stats/units.h"
 #include "stats/start_time.h"
+#include "stats/units.h"
 #include "tools/doctor/checks.h"
 #include "tools/run/library.h"
 #include "tools/run/loader.h"
