@@ -114,6 +114,12 @@ static bool is_passed_on(struct cm_cache *cache, uint32_t index)
 	       cm_heap_drains(cm_segment_heap(cache, segment));
 }
 
+/* Whether it may return now. */
+static bool passes_on(struct cm_cache *cache, uint32_t index)
+{
+	return is_passed_on(cache, index) && may_go(cache, index);
+}
+
 /* An idle block of that kind; 0: none. Those that were freed during a capture are still there. */
 static uint32_t pick_passed_on_locked(struct cm_cache *cache)
 {
@@ -122,12 +128,12 @@ static uint32_t pick_passed_on_locked(struct cm_cache *cache)
 	uint32_t index = cache->pinned.aged.first;
 	uint64_t number;
 
-	while (index && !is_passed_on(cache, index))
+	while (index && !passes_on(cache, index))
 		index = block[index].aged[1];
 	for (number = ring->open.number; !index && number >= ring->oldest; number--) {
 		index = number == ring->open.number ? ring->open.list.first
 						    : cm_batch_at(ring, number)->list.first;
-		while (index && !is_passed_on(cache, index))
+		while (index && !passes_on(cache, index))
 			index = block[index].link_next;
 	}
 	return index;

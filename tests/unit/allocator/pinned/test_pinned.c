@@ -138,6 +138,29 @@ CM_TEST(blocks_once_shown_return_after_a_capture)
 	close_well();
 }
 
+/* One whose context may be ending stays, and holds up no other. */
+CM_TEST(block_once_shown_returns_beside_one_that_may_not)
+{
+	struct cm_heap *other;
+	uint64_t ctx, stays, goes;
+
+	open_plain();
+	ctx = fixture_add_context(&fixture, 0, &other);
+	stays = get(MIB);
+	goes = get_of(other, ctx, 0, MIB);
+	assert_int_equal(cm_cache_host_mark_exported(fixture.cache, stays), 0);
+	assert_int_equal(cm_cache_host_mark_exported(fixture.cache, goes), 0);
+	cm_cache_lock_contexts(fixture.cache);
+	assert_ptr_equal(cm_cache_suspend_heap(fixture.cache, fixture.ctx), fixture.heap);
+	cm_cache_unlock_contexts(fixture.cache);
+	assert_int_equal(put(stays), 0);
+	assert_int_equal(called(FAKE_HOST_FREE), 0);
+	assert_int_equal(put(goes), 0);
+	assert_int_equal(called(FAKE_HOST_FREE), 1);
+	fixture_remove_context(&fixture, fixture.ctx);
+	close_well();
+}
+
 CM_TEST(block_waits_for_work_of_its_context)
 {
 	uint64_t addr, work;
