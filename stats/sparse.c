@@ -11,12 +11,14 @@ static bool is_all_locked(void)
 {
 	const size_t bytes = 1; /* and the rest of its page */
 	void *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const int saved = errno;
 	bool locked;
 
 	if (page == MAP_FAILED)
 		return false;
 	locked = madvise(page, bytes, MADV_DONTNEED) && errno == EINVAL;
 	(void)munmap(page, bytes);
+	errno = saved;
 	return locked;
 }
 

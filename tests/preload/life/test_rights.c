@@ -127,7 +127,9 @@ CM_ROLE(locked_memory)
 	cm_open(0);
 	CM_MUST(!mlockall(MCL_FUTURE));
 	before = resident_bytes();
+	errno = 0;
 	OK(cuMemFree_v2(cm_get(MIB)));
+	CM_MUST(!errno);
 	CM_MUST(resident_bytes() < before + 8 * MIB);
 }
 
