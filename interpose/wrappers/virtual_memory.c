@@ -26,7 +26,8 @@ static CUresult create_memory(CUmemGenericAllocationHandle *handle, size_t bytes
 
 	if (!is_on_device(prop)) {
 		/* Memory of the host: kernels and the host will reach it by the same mapping. */
-		res = cm_real.cuMemCreate(handle, bytes, prop, flags);
+		CM_RETRY_AFTER(cm_retry_trim_host(returns), res,
+			       cm_real.cuMemCreate(handle, bytes, prop, flags));
 		if (res == CUDA_SUCCESS)
 			cm_host_work_count_kernels();
 		return res;

@@ -139,6 +139,25 @@ CASE(registration_that_fails_is_answered_by_giving_back)
 	free(pages);
 }
 
+/* The simulated driver has no such memory: it is asked twice, and then says so. */
+CASE(memory_of_the_host_to_map_that_fails_is_answered_by_giving_back)
+{
+	static const CUmemAllocationProp on_host = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {.type = CU_MEM_LOCATION_TYPE_HOST},
+	};
+	CUmemGenericAllocationHandle handle;
+	uint64_t frees, calls;
+
+	put(get(400 * KIB));
+	frees = cudasim_calls(FREE);
+	calls = cudasim_calls("cuMemCreate");
+	assert_int_equal(cudasim_fail("cuMemCreate", 1, CUDA_ERROR_OUT_OF_MEMORY), 0);
+	assert_int_equal(cuMemCreate(&handle, 2048 * KIB, &on_host, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cudasim_calls("cuMemCreate"), calls + 2);
+	assert_true(cudasim_calls(FREE) > frees);
+}
+
 CASE(nothing_is_recorded_while_a_capture_is_active)
 {
 	uint64_t records;
