@@ -198,24 +198,29 @@ static void handle(struct server *server, struct connection *connection, short e
 		drop(connection);
 }
 
-/* What to wait for. New clients are accepted only while there is a place for one. ret_waits: for no
- * longer than a second, since something else ends by time. */
+/* What to wait for, up to the last client: the kernel refuses more places than a process may have
+ * descriptors (RLIMIT_NOFILE). New clients are accepted only while there is a place for one.
+ * ret_waits: for no longer than a second, since something else ends by time. */
 static size_t plan(struct server *server, struct pollfd *polled, bool *ret_waits)
 {
 	const bool later = cm_monotonic_ns() < server->accepts_from_ns;
 	const bool room = !later && find_free(server) != NULL;
-	size_t i, count = 0;
+	const size_t listeners = server->listeners->count;
+	size_t i, count = listeners;
 
 	*ret_waits = later;
-	for (i = 0; i < server->listeners->count; i++)
-		polled[count++] = (struct pollfd){.fd = room ? server->listeners->fd[i] : -1,
-						  .events = POLLIN};
+	for (i = 0; i < listeners; i++)
+		polled[i] = (struct pollfd){.fd = room ? server->listeners->fd[i] : -1,
+					    .events = POLLIN};
 	for (i = 0; i < CM_CONNECTIONS_MAX; i++) {
 		const struct connection *connection = &server->connection[i];
 
-		*ret_waits |= connection->fd >= 0;
-		polled[count++] = (struct pollfd){
+		polled[listeners + i] = (struct pollfd){
 			.fd = connection->fd, .events = connection->answering ? POLLOUT : POLLIN};
+		if (connection->fd < 0)
+			continue;
+		*ret_waits = true;
+		count = listeners + i + 1;
 	}
 	return count;
 }
