@@ -65,6 +65,7 @@ struct condition {
 	enum level level;
 	struct cm_where *where;
 	bool of_growth; /* judged once, at the end */
+	bool of_ended;  /* names STATE: also judges processes that have ended */
 };
 
 /* One device of a process, over all samples. */
@@ -109,6 +110,7 @@ static int add_condition(struct check *check, const char *option, const char *na
 	condition->level = level;
 	condition->of_growth = cm_where_wants(condition->where, COLUMN_GROWN) ||
 			       cm_where_wants(condition->where, COLUMN_GROWN_SHARE);
+	condition->of_ended = cm_where_wants(condition->where, COLUMN_STATE);
 	check->conditions++;
 	return CM_EXIT_OK;
 }
@@ -261,6 +263,14 @@ static void fill_growth(const struct target *target, struct cm_value *values)
 							   : (grown > 0 ? 1e9 : 0));
 }
 
+/* The memory of a process that has ended is free: it counts only if it was asked for. */
+static bool is_judged(const struct check *check, const struct target *target,
+		      const struct condition *condition)
+{
+	return target->alive || condition->of_ended || check->options->region ||
+	       cm_where_wants(check->filter, COLUMN_STATE);
+}
+
 /* A torn sample is of no one moment: what the last one said stays. */
 static bool judge(struct check *check, const struct cm_watched *watched,
 		  const struct cm_device_view *device, uint64_t number)
@@ -283,7 +293,8 @@ static bool judge(struct check *check, const struct cm_watched *watched,
 	target->wanted = cm_where_holds(check->filter, values);
 	for (c = 0; c < check->conditions; c++)
 		if (!check->condition[c].of_growth || last)
-			target->fails[c] &= cm_where_holds(check->condition[c].where, values);
+			target->fails[c] &= is_judged(check, target, &check->condition[c]) &&
+					    cm_where_holds(check->condition[c].where, values);
 	return true;
 }
 
