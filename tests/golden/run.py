@@ -250,6 +250,7 @@ CASES = [
     ('run-strict', 'run -c strict:on,reuse:now true'),
     ('run-musl', 'run --dry-run {musl} x'),
     ('run-static', 'run --dry-run {static} x'),
+    ('run-wrapper', 'run --dry-run env -i true'),
     ('run-missing', 'run -- ./no/such/program'),
     ('run-not-executable', 'run {healthy}'),
     ('run-status', 'run -- sh -c "exit 42"'),

@@ -62,37 +62,17 @@ void cm_check_PROGRAM_MUSL(const struct cm_patient *patient, struct cm_finding *
 	see_loader(patient, CM_LOADER_MUSL, "does not use musl", finding);
 }
 
-/* Commands whose programs do not get this environment. */
-static const struct {
-	const char *name, *argument, *why; /* `argument` NULL: whatever its arguments are */
-} wrappers[] = {
-	{"sudo", NULL, "removes LD_PRELOAD from the environment"},
-	{"su", NULL, "removes LD_PRELOAD from the environment"},
-	{"doas", NULL, "removes LD_PRELOAD from the environment"},
-	{"env", "-i", "removes LD_PRELOAD from the environment"},
-	{"ssh", NULL, "starts the program on another machine"},
-	{"docker", NULL, "starts the program in a container, where the library is not"},
-	{"podman", NULL, "starts the program in a container, where the library is not"},
-	{"apptainer", NULL, "starts the program in a container, where the library is not"},
-	{"singularity", NULL, "starts the program in a container, where the library is not"},
-	{"kubectl", NULL, "starts the program in a container, where the library is not"},
-};
-
 void cm_check_PROGRAM_WRAPPER(const struct cm_patient *patient, struct cm_finding *finding)
 {
 	const char *name = basename(patient->command[0]);
-	const char *argument = patient->command[1] ? patient->command[1] : "";
-	size_t i;
+	const char *why = cm_loader_wraps(patient->command);
 
-	for (i = 0; i < sizeof(wrappers) / sizeof(wrappers[0]); i++) {
-		if (strcmp(name, wrappers[i].name) != 0 ||
-		    (wrappers[i].argument && strcmp(argument, wrappers[i].argument) != 0))
-			continue;
-		cm_see(finding, CM_VERDICT_WARN, "%s %s", name, wrappers[i].why);
-		cm_remedy(finding, "put '%s run --' behind it, before the program", CM_PROGRAM);
+	if (!why) {
+		cm_see(finding, CM_VERDICT_OK, "%s is not known to start programs elsewhere", name);
 		return;
 	}
-	cm_see(finding, CM_VERDICT_OK, "%s is not known to start programs elsewhere", name);
+	cm_see(finding, CM_VERDICT_WARN, "%s %s", name, why);
+	cm_remedy(finding, "%s", CM_LOADER_BEHIND);
 }
 
 /* Reads what the child writes, up to the end. */

@@ -205,6 +205,35 @@ enum cm_loader cm_loader_find(const char *command, const char *library, char ret
 	return CM_LOADER_PRELOADS;
 }
 
+/* Commands whose programs do not get this environment. */
+static const struct {
+	const char *name, *argument, *why; /* `argument` NULL: whatever its arguments are */
+} wrappers[] = {
+	{"sudo", NULL, "removes LD_PRELOAD from the environment"},
+	{"su", "-", "removes LD_PRELOAD from the environment"},
+	{"doas", NULL, "removes LD_PRELOAD from the environment"},
+	{"env", "-i", "removes LD_PRELOAD from the environment"},
+	{"ssh", NULL, "starts the program on another machine"},
+	{"docker", NULL, "starts the program in a container, where the library is not"},
+	{"podman", NULL, "starts the program in a container, where the library is not"},
+	{"apptainer", NULL, "starts the program in a container, where the library is not"},
+	{"singularity", NULL, "starts the program in a container, where the library is not"},
+	{"kubectl", NULL, "starts the program in a container, where the library is not"},
+};
+
+const char *cm_loader_wraps(char *const *command)
+{
+	const char *name = basename(command[0]);
+	const char *argument = command[1] ? command[1] : "";
+	size_t i;
+
+	for (i = 0; i < sizeof(wrappers) / sizeof(wrappers[0]); i++)
+		if (!strcmp(name, wrappers[i].name) &&
+		    (!wrappers[i].argument || !strcmp(argument, wrappers[i].argument)))
+			return wrappers[i].why;
+	return NULL;
+}
+
 bool cm_loader_is_glibc(const char *path)
 {
 	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Whether the loader of a program takes a library by LD_PRELOAD, as far as the program's file
- * tells. Says nothing about programs that this one starts.
+ * tells, and which commands keep it from the programs that they start.
  */
 #ifndef CM_TOOLS_RUN_LOADER_H
 #define CM_TOOLS_RUN_LOADER_H
@@ -27,6 +27,11 @@ const char *cm_loader_remedy(enum cm_loader loader);
  * command is not found: then it is empty. Runs nothing.
  */
 enum cm_loader cm_loader_find(const char *command, const char *library, char ret_path[PATH_MAX]);
+
+/* Why the programs that a command starts are not covered, as the end of a sentence about it, though
+ * it is itself; NULL: it is not known to start any elsewhere. What to do is CM_LOADER_BEHIND. */
+const char *cm_loader_wraps(char *const *command);
+#define CM_LOADER_BEHIND "put 'cudamemstat run --' behind it, before the program"
 
 /* Whether a program names glibc's loader: if LD_TRACE_LOADED_OBJECTS is set, that one lists what it
  * would load, and does not start the program. */

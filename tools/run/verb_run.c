@@ -262,12 +262,15 @@ static char *join_conf(const struct cm_options *options, const struct settings *
 	return append_setting(conf, settings->guard);
 }
 
-/* Says if the program is not covered, and why. */
-static enum cm_loader check_loader(const char *program, const char *library)
+/* Says if the program is not covered, or what it starts is not, and why. */
+static enum cm_loader check_loader(char *const *command, const char *library)
 {
 	char path[PATH_MAX];
-	const enum cm_loader loader = cm_loader_find(program, library, path);
+	const enum cm_loader loader = cm_loader_find(command[0], library, path);
+	const char *why = cm_loader_wraps(command);
 
+	if (loader == CM_LOADER_PRELOADS && why)
+		cm_complain("%s %s: %s", command[0], why, CM_LOADER_BEHIND);
 	if (loader != CM_LOADER_PRELOADS)
 		cm_complain("%s %s: it is not covered%s", path, cm_loader_why(loader),
 			    loader == CM_LOADER_NONE ? ", but what it starts may be" : "");
@@ -325,7 +328,7 @@ int cm_verb_run(const struct cm_options *options)
 		exit = check_conf(conf);
 	}
 	if (!exit)
-		loader = check_loader(options->args[0], library);
+		loader = check_loader(options->args, library);
 	/* The programs that it starts may be covered; but musl's loader would end it. */
 	if (!exit && loader != CM_LOADER_MUSL)
 		variables[0].value = preload;
