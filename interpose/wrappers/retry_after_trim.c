@@ -115,11 +115,11 @@ static bool trim_devices(uint64_t devices, uint64_t returns)
 #define UPLOADS(symbol, params, pass) \
 	CM_WRAP_RETRY_AFTER(cm_retry_trim_of(stream, returns), symbol, params, pass, (void)0)
 
-/* The same for what takes memory of a function's device, and of a kernel's on a named one. */
+/* The same for what takes memory of a function's device, and of one that it names. */
 #define OF_FUNCTION(symbol, params, pass)                                                       \
 	CM_WRAP_RETRY_AFTER(trim_devices(cm_device_of_kernel(function, NULL), returns), symbol, \
 			    params, pass, (void)0)
-#define OF_KERNEL(symbol, params, pass) \
+#define ON_DEVICE(symbol, params, pass) \
 	CM_WRAP_RETRY_AFTER(cm_retry_trim_on(device, 0, returns), symbol, params, pass, (void)0)
 
 /* The same for what makes an executable graph, whose kernels may be of several devices. */
@@ -127,8 +127,9 @@ static bool trim_devices(uint64_t devices, uint64_t returns)
 	CM_WRAP_RETRY_AFTER(trim_devices(devices_of_graph(graph), returns), symbol, params, pass, \
 			    note_graph(exec, graph))
 
-/* The same for what may be loaded into all contexts (CUDA_MODULE_LOADING=EAGER). */
-#define LOADS_ALL(symbol, params, pass) \
+/* The same for what may take memory of any device, as what is loaded into all contexts
+ * (CUDA_MODULE_LOADING=EAGER). */
+#define OF_ALL(symbol, params, pass) \
 	CM_WRAP_RETRY_AFTER(cm_retry_trim_all(0, returns), symbol, params, pass, (void)0)
 
 /* The same for what tells the program of a module, which is of the current context. */
@@ -138,6 +139,17 @@ static bool trim_devices(uint64_t devices, uint64_t returns)
 /* The same for what finds a variable, which kernels and the host may share. */
 #define FINDS_VARIABLE(symbol, params, pass) \
 	CM_WRAP_RETRY_AFTER_TRIM(symbol, params, pass, note_variable(addr))
+
+/* The same for a pool, of a device or of the host. */
+#define MAKES_POOL(symbol, params, pass) \
+	CM_WRAP_RETRY_AFTER(trim_for_pool(props, returns), symbol, params, pass, (void)0)
+
+static bool trim_for_pool(const CUmemPoolProps *props, uint64_t returns)
+{
+	return props && props->location.type == CU_MEM_LOCATION_TYPE_DEVICE
+		       ? cm_retry_trim_on(props->location.id, 0, returns)
+		       : cm_retry_trim_host(returns);
+}
 
 static uint64_t devices_of_graph(CUgraph graph)
 {
@@ -169,11 +181,11 @@ LOADS(cuModuleLoadDataEx,
 	    void **values),
 	   (module, image, n, options, values))
 LOADS(cuModuleLoadFatBinary, (CUmodule *module, const void *image), (module, image))
-LOADS_ALL(cuLibraryLoadData,
+OF_ALL(cuLibraryLoadData,
 	   (CUlibrary *library, const void *code, CUjit_option *jit_options, void **jit_values,
 	    unsigned int jit_n, CUlibraryOption *options, void **values, unsigned int n),
 	   (library, code, jit_options, jit_values, jit_n, options, values, n))
-LOADS_ALL(cuLibraryLoadFromFile,
+OF_ALL(cuLibraryLoadFromFile,
 	   (CUlibrary *library, const char *path, CUjit_option *jit_options, void **jit_values,
 	    unsigned int jit_n, CUlibraryOption *options, void **values, unsigned int n),
 	   (library, path, jit_options, jit_values, jit_n, options, values, n))
@@ -192,13 +204,13 @@ FINDS_VARIABLE(cuLibraryGetManaged,
 	   (addr, bytes, library, name))
 CM_WRAP_RETRY_AFTER_TRIM(cuKernelGetFunction, (CUfunction *function, CUkernel kernel),
 	   (function, kernel), cm_graph_kernels_note_function(*function))
-OF_KERNEL(cuKernelGetAttribute,
+ON_DEVICE(cuKernelGetAttribute,
 	   (int *value, CUfunction_attribute attribute, CUkernel kernel, CUdevice device),
 	   (value, attribute, kernel, device))
-OF_KERNEL(cuKernelSetAttribute,
+ON_DEVICE(cuKernelSetAttribute,
 	   (CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device),
 	   (attribute, value, kernel, device))
-OF_KERNEL(cuKernelSetCacheConfig, (CUkernel kernel, CUfunc_cache config, CUdevice device),
+ON_DEVICE(cuKernelSetCacheConfig, (CUkernel kernel, CUfunc_cache config, CUdevice device),
 	   (kernel, config, device))
 OF_FUNCTION(cuFuncGetAttribute,
 	   (int *value, CUfunction_attribute attribute, CUfunction function),
@@ -216,6 +228,32 @@ WRAP(cuStreamCreate, (CUstream *stream, unsigned int flags), (stream, flags))
 WRAP(cuStreamCreateWithPriority, (CUstream *stream, unsigned int flags, int priority),
 	   (stream, flags, priority))
 WRAP(cuEventCreate, (CUevent *event, unsigned int flags), (event, flags))
+OF_ALL(cuGreenCtxStreamCreate,
+	   (CUstream *stream, CUgreenCtx green, unsigned int flags, int priority),
+	   (stream, green, flags, priority))
+MAKES_POOL(cuMemPoolCreate, (CUmemoryPool *pool, const CUmemPoolProps *props), (pool, props))
+OF_ALL(cuMulticastCreate,
+	   (CUmemGenericAllocationHandle *object, const CUmulticastObjectProp *props),
+	   (object, props))
+ON_DEVICE(cuMulticastAddDevice, (CUmemGenericAllocationHandle object, CUdevice device),
+	   (object, device))
+OF_ALL(cuMulticastBindMem,
+	   (CUmemGenericAllocationHandle object, size_t at, CUmemGenericAllocationHandle memory,
+	    size_t offset, size_t bytes, unsigned long long flags),
+	   (object, at, memory, offset, bytes, flags))
+ON_DEVICE(cuMulticastBindMem_v2,
+	   (CUmemGenericAllocationHandle object, CUdevice device, size_t at,
+	    CUmemGenericAllocationHandle memory, size_t offset, size_t bytes,
+	    unsigned long long flags),
+	   (object, device, at, memory, offset, bytes, flags))
+OF_ALL(cuMulticastBindAddr,
+	   (CUmemGenericAllocationHandle object, size_t at, CUdeviceptr addr, size_t bytes,
+	    unsigned long long flags),
+	   (object, at, addr, bytes, flags))
+ON_DEVICE(cuMulticastBindAddr_v2,
+	   (CUmemGenericAllocationHandle object, CUdevice device, size_t at, CUdeviceptr addr,
+	    size_t bytes, unsigned long long flags),
+	   (object, device, at, addr, bytes, flags))
 UPLOADS(cuGraphUpload, (CUgraphExec exec, CUstream stream), (exec, stream))
 UPLOADS(cuGraphUpload_ptsz, (CUgraphExec exec, CUstream stream), (exec, stream))
 INSTANTIATES(cuGraphInstantiate,

@@ -35,6 +35,68 @@ PUBLIC CUresult cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUde
 	return answer((uintptr_t)phCtx, flags);
 }
 
+PUBLIC CUresult cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, unsigned int flags,
+				       int priority)
+{
+	(void)greenCtx;
+	(void)flags;
+	return answer((uintptr_t)phStream, (uintptr_t)priority);
+}
+
+PUBLIC CUresult cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle,
+				  const CUmulticastObjectProp *prop)
+{
+	return answer((uintptr_t)mcHandle, (uintptr_t)prop);
+}
+
+PUBLIC CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevice dev)
+{
+	return answer(mcHandle, (uintptr_t)dev);
+}
+
+PUBLIC CUresult cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
+				   CUmemGenericAllocationHandle memHandle, size_t memOffset,
+				   size_t size, unsigned long long flags)
+{
+	(void)mcOffset;
+	(void)memHandle;
+	(void)memOffset;
+	(void)size;
+	return answer(mcHandle, flags);
+}
+
+PUBLIC CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev,
+				      size_t mcOffset, CUmemGenericAllocationHandle memHandle,
+				      size_t memOffset, size_t size, unsigned long long flags)
+{
+	(void)dev;
+	(void)mcOffset;
+	(void)memHandle;
+	(void)memOffset;
+	(void)size;
+	return answer(mcHandle, flags);
+}
+
+PUBLIC CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
+				    CUdeviceptr memptr, size_t size, unsigned long long flags)
+{
+	(void)mcOffset;
+	(void)memptr;
+	(void)size;
+	return answer(mcHandle, flags);
+}
+
+PUBLIC CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev,
+				       size_t mcOffset, CUdeviceptr memptr, size_t size,
+				       unsigned long long flags)
+{
+	(void)dev;
+	(void)mcOffset;
+	(void)memptr;
+	(void)size;
+	return answer(mcHandle, flags);
+}
+
 PUBLIC CUresult cuFuncLoad(CUfunction function)
 {
 	return answer((uintptr_t)function, (uintptr_t)function);

@@ -253,6 +253,15 @@ static CUresult create_event(void)
 	return cuEventCreate(&event, 0);
 }
 
+static CUresult create_pool(void)
+{
+	const CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+				      .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	CUmemoryPool pool;
+
+	return cuMemPoolCreate(&pool, &props);
+}
+
 static CUresult upload(void)
 {
 	return cuGraphUpload(executable, NULL);
@@ -367,6 +376,7 @@ static const struct {
 	{"cuStreamCreate", create_stream},
 	{"cuStreamCreateWithPriority", create_stream_with_priority},
 	{"cuEventCreate", create_event},
+	{"cuMemPoolCreate", create_pool},
 	{"cuGraphUpload", upload},
 	{"cuGraphUpload_ptsz", upload_per_thread},
 	{"cuGraphInstantiate_v2", instantiate_as_of_old},

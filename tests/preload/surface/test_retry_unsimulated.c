@@ -88,7 +88,46 @@ static CUresult wait_for_semaphores_per_thread(void)
 	return cuWaitExternalSemaphoresAsync_ptsz(AT(8), NULL, 0, AT(8));
 }
 
+static CUresult create_stream_of_green_context(void)
+{
+	return cuGreenCtxStreamCreate((void *)result, NULL, 0, 8);
+}
+
+static CUresult create_multicast(void)
+{
+	return cuMulticastCreate((void *)result, AT(8));
+}
+
+static CUresult bind_memory(void)
+{
+	return cuMulticastBindMem(8, 0, 0, 0, 0, 8);
+}
+
+static CUresult bind_address(void)
+{
+	return cuMulticastBindAddr(8, 0, 0, 0, 8);
+}
+
+static CUresult add_device(void)
+{
+	return cuMulticastAddDevice(8, KERNELS);
+}
+
+static CUresult bind_memory_of_device(void)
+{
+	return cuMulticastBindMem_v2(8, KERNELS, 0, 0, 0, 0, 8);
+}
+
+static CUresult bind_address_of_device(void)
+{
+	return cuMulticastBindAddr_v2(8, KERNELS, 0, 0, 0, 8);
+}
+
 static CUresult (*const needy[])(void) = {
+	create_stream_of_green_context,
+	create_multicast,
+	bind_memory,
+	bind_address,
 	load_function,
 	load_library_file,
 	instantiate_first_form,
@@ -104,9 +143,13 @@ static CUresult (*const needy[])(void) = {
 	get_attribute_of_kernel,
 	set_attribute_of_kernel,
 	set_cache_of_kernel,
+	add_device,
+	bind_memory_of_device,
+	bind_address_of_device,
 };
 
-#define NEEDY (sizeof(needy) / sizeof(needy[0]))
+#define NEEDY  (sizeof(needy) / sizeof(needy[0]))
+#define NAMING 6 /* the last ones: they name the device */
 
 static bool is_first(uintptr_t first)
 {
@@ -130,7 +173,7 @@ CM_ROLE(play)
 	}
 }
 
-/* The last three name the device; the current context is of another one. */
+/* The current context is of another device than they name. */
 CM_ROLE(elsewhere)
 {
 	CUcontext here, there;
@@ -138,7 +181,7 @@ CM_ROLE(elsewhere)
 
 	there = cm_open(KERNELS);
 	here = cm_open(0);
-	for (i = NEEDY - 3; i < NEEDY; i++) {
+	for (i = NEEDY - NAMING; i < NEEDY; i++) {
 		OK(cuCtxSetCurrent(there));
 		OK(cuMemFree_v2(cm_get(40 * MIB)));
 		CM_MUST(cm_reserved() == (int64_t)(40 * MIB));
