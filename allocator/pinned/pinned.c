@@ -533,7 +533,8 @@ static int mark_exported_locked(struct cm_cache *cache, uint64_t addr)
 		return -ENOENT;
 	if (block->state != CM_BLOCK_LIVE)
 		return -EFAULT;
-	segment->flags |= CM_SEGMENT_DIRECT;
+	/* A thread that walks the table reads the flags without our lock. */
+	(void)__atomic_fetch_or(&segment->flags, CM_SEGMENT_DIRECT, __ATOMIC_RELAXED);
 	return 0;
 }
 

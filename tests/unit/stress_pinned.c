@@ -46,6 +46,10 @@ static void use_block(struct worker *worker, uint64_t random)
 		(void)fixture_launch(&fixture, contexts[which], random >> 62,
 				     worker->block[at].addr, worker->block[at].bytes,
 				     (random >> 40) % (200 * US));
+		/* One that others may reach goes back to the driver. */
+		if (random >> 58 == 0 &&
+		    cm_cache_host_mark_exported(fixture.cache, worker->block[at].addr))
+			worker->failed = true;
 		err = cm_cache_host_free(fixture.cache, worker->block[at].addr, &forward);
 		worker->block[at].addr = 0;
 		if (err)
