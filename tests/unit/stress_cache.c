@@ -59,13 +59,29 @@ static struct cm_heap *heap_on(uint32_t on)
 	return cm_thread.heap;
 }
 
+/* A request of the cache; if the driver has no memory for it, or a capture is active, one of what
+ * was freed before. */
+static int alloc_either(struct cm_heap *heap, uint64_t bytes, uint64_t *ret_addr)
+{
+	int err = bare ? cm_cache_alloc(fixture.cache, heap, bytes, ret_addr)
+		       : fixture_alloc(&fixture, heap, bytes, ret_addr);
+	const uint64_t of = cm_heap_ctx(heap);
+
+	if (err != CM_DRIVER_OUT_OF_MEMORY && err != -EBUSY)
+		return err;
+	if (cm_cache_alloc_freed(fixture.cache, heap, bytes, ret_addr))
+		return err;
+	if (!bare)
+		fake_allocated(of, *ret_addr, bytes);
+	return 0;
+}
+
 /* Allocates on one of the devices, works on it, and leaves it for whoever comes by. */
 static void step(uint64_t *random)
 {
 	uint32_t on = (uint32_t)next_random(random) % devices;
 	uint64_t bytes = random_size(random), addr = 0;
-	int err = bare ? cm_cache_alloc(fixture.cache, heap_on(on), bytes, &addr)
-		       : fixture_alloc(&fixture, heap_on(on), bytes, &addr);
+	int err = alloc_either(heap_on(on), bytes, &addr);
 
 	if (err && err != CM_DRIVER_OUT_OF_MEMORY && err != -EBUSY)
 		fail("a request failed", err);
@@ -190,7 +206,9 @@ static void *stir(void *arg)
 		if (i % 2)
 			free_block(addr);
 		suspend_for_a_while(ctx[i % 2]);
+		cm_cache_before_capture(fixture.cache);
 		fake_capture(true);
+		step(&random);
 		fake_capture(false);
 		fixture_remove_context(&fixture, other);
 	}
