@@ -110,8 +110,11 @@ void cm_limit_apply_event_locked(struct cm_device *device)
 {
 	const struct cm_policy *policy = &device->cache->policy;
 
+	/* The lock: a thread that holds it may copy the row. */
+	cm_lock_acquire(&device->lock);
 	__atomic_store_n(&device->row->allowed_bytes,
 			 read_limit(policy, device->first->row->total_bytes), __ATOMIC_RELAXED);
+	cm_lock_release(&device->lock);
 }
 
 static void apply_to_all_event_locked(struct cm_cache *cache)

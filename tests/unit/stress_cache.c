@@ -13,6 +13,8 @@
 #include <string.h>
 
 #include "allocator/base/thread.h"
+#include "allocator/entry/uncached.h"
+#include "allocator/state/limit.h"
 #include "tests/unit/fixture.h"
 
 #define THREADS 6
@@ -140,6 +142,81 @@ static void wait_for(uint64_t of)
 		cm_cache_end_wait(&wait);
 }
 
+static uint64_t random_place(uint64_t *random)
+{
+	return __atomic_load_n(&place[next_random(random) % PLACES], __ATOMIC_RELAXED);
+}
+
+static void look_up(uint64_t *random)
+{
+	const uint64_t addr = random_place(random);
+	struct cm_place_info info;
+
+	cm_cache_lookup(fixture.cache, addr + next_random(random) % 4096, &info);
+}
+
+/* To a network card. */
+static void name_one(uint64_t *random)
+{
+	(void)cm_cache_mark_named(fixture.cache, random_place(random), 512);
+}
+
+static void reach_one(uint64_t *random)
+{
+	const uint64_t rows = cm_cache_rows_of(fixture.cache, random_place(random));
+
+	cm_cache_end_reach(fixture.cache,
+			   cm_cache_begin_reach(fixture.cache, ctx[devices - 1], rows));
+	cm_cache_note_work(fixture.cache, ctx[0]);
+	cm_cache_before_work(fixture.cache);
+}
+
+/* As tools do. */
+static void take_snapshot(uint64_t *random)
+{
+	uint64_t on;
+
+	cm_cache_hold(fixture.cache);
+	cm_cache_note_snapshot(fixture.cache);
+	cm_cache_resume(fixture.cache);
+	(void)cm_cache_record_events(fixture.cache, CM_ALL_DEVICES, next_random(random) % 4, &on);
+	cm_cache_clear_events(fixture.cache, CM_ALL_DEVICES);
+}
+
+static void set_limit(uint64_t *random)
+{
+	cm_cache_set_memory_limit(fixture.cache, next_random(random) % 2 ? UINT64_MAX : 400 * MIB);
+}
+
+static void read_counters(uint64_t *random)
+{
+	struct cm_device_row row;
+	struct cm_host_row host;
+
+	(void)cm_cache_read_device(fixture.cache, (uint32_t)next_random(random) % devices, &row);
+	cm_cache_read_host(fixture.cache, &host);
+}
+
+/* Memory outside the cache comes, or is freed. */
+static void count_other(uint64_t *random)
+{
+	const struct cm_uncached_memory memory = {
+		.ctx = ctx[0], .kind = CM_UNCACHED_MANAGED, .bytes = 4096};
+	const uint64_t addr = (1 + next_random(random) % 64) << 12;
+
+	if (next_random(random) % 2)
+		cm_uncached_add(fixture.cache, CM_NAME_ADDRESS, addr, &memory);
+	else
+		cm_uncached_drop(fixture.cache,
+				 cm_uncached_take(fixture.cache, CM_NAME_ADDRESS, addr));
+}
+
+/* What tools and other hooks do now and then. */
+static void (*const others[])(uint64_t *random) = {
+	look_up, name_one, reach_one, take_snapshot, set_limit, read_counters, count_other,
+};
+#define OTHERS (sizeof(others) / sizeof(others[0]))
+
 static void *work(void *arg)
 {
 	const bool decays = (uintptr_t)arg == 2; /* one thread does */
@@ -181,6 +258,8 @@ static void *work(void *arg)
 			wait_for(ctx[i % (int)devices]);
 			break;
 		default:
+			if (next_random(&random) % 8 == 0)
+				others[next_random(&random) % OTHERS](&random);
 			break;
 		}
 	}
