@@ -79,6 +79,8 @@ static int parse(int argc, char **argv, struct options *options)
 			break;
 		case 's':
 			options->share = (unsigned)strtoul(optarg, NULL, 10);
+			if (!options->share || options->share > 1000)
+				return -1;
 			break;
 		default:
 			return -1;
