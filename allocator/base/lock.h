@@ -30,7 +30,7 @@
 #include "allocator/base/thread.h"
 
 #define CM_LOCK_FLAGS  4u
-#define CM_LOCK_STREAK 1024u /* a revocation costs about as much as that many locked instructions */
+#define CM_LOCK_STREAK 4096u /* a revocation costs about as much as that many locked instructions */
 
 struct CM_CAPABILITY("lock") cm_lock {
 	_Atomic uint32_t flag[CM_LOCK_FLAGS]; /* 1: its thread is inside, or tries; a futex */
