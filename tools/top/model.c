@@ -236,7 +236,8 @@ static void note_card(struct cm_top_gpu *gpu, const struct cm_device_row *row)
 	gpu->free_known = true;
 }
 
-/* A torn sample is left out: the row keeps the figures of the one before. */
+/* A torn sample is left out: the row keeps the figures of the one before. But a process that was
+ * killed or stopped within a change stays torn, and has no better ones. */
 static void take_device(struct cm_top *top, struct cm_top_row *row,
 			const struct cm_watched *watched, const struct cm_device_view *view,
 			uint64_t taken_ns, uint64_t time_ns)
@@ -246,7 +247,7 @@ static void take_device(struct cm_top *top, struct cm_top_row *row,
 	row->gpu = find_gpu(top, &view->row);
 	if (row->gpu >= 0)
 		note_card(&top->gpu[row->gpu], &view->row);
-	if (view->torn) {
+	if (view->torn && row->life == CM_LIFE_RUNNING) {
 		top->torn++;
 		return;
 	}

@@ -87,6 +87,19 @@ CASE(a_torn_sample_leaves_no_trace)
 	assert_int_equal(f->top.row[0]->history.count, 2);
 }
 
+CASE(a_process_that_died_within_a_change_has_figures)
+{
+	struct fixture *f = *state;
+	const size_t i = stage_add(f->stage, 10, "alice", "train", 0);
+
+	stage_set(f->stage, i, 4 * STAGE_GIB, 0, 0, 0);
+	f->stage->device[i].torn = true;
+	f->stage->process[i].life = CM_LIFE_CRASHED;
+	update(f);
+	assert_int_equal(value_of(f, 0, CM_WATCH_COLUMN_ALLOC)->number, 4 * STAGE_GIB);
+	assert_int_equal(f->top.torn, 0);
+}
+
 CASE(the_history_has_the_last_600_samples)
 {
 	struct fixture *f = *state;
