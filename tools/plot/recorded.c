@@ -138,12 +138,11 @@ static size_t find_card(struct plot *plot, const struct cm_device_row *row, int 
 	return plot->cards++;
 }
 
-/* NULL: there are too many; or -ENOMEM in *ret_err. */
-static struct series *find_series(struct plot *plot, const struct cm_watched *watched,
-				  const struct cm_device_view *view, int *ret_err)
+static struct series *find_series(const struct plot *plot, const struct cm_watched *watched,
+				  const struct cm_device_view *view)
 {
 	struct series *series;
-	size_t i, card;
+	size_t i;
 
 	for (i = 0; i < plot->count; i++) {
 		series = plot->series[i];
@@ -151,6 +150,16 @@ static struct series *find_series(struct plot *plot, const struct cm_watched *wa
 		    series->start_time == watched->start_time)
 			return series;
 	}
+	return NULL;
+}
+
+/* NULL: there are too many; or -ENOMEM in *ret_err. */
+static struct series *add_series(struct plot *plot, const struct cm_watched *watched,
+				 const struct cm_device_view *view, int *ret_err)
+{
+	struct series *series;
+	size_t card;
+
 	card = find_card(plot, &view->row, ret_err);
 	if (card == CARDS_MAX || plot->count == SERIES_MAX)
 		return NULL;
@@ -175,17 +184,20 @@ static int add_device(struct plot *plot, const struct cm_watched *watched,
 {
 	const struct cm_summary sum = cm_summary_pool(&view->row, CM_POOL_ALL);
 	const int64_t ooms = view->row.scalar[CM_SCALAR_num_ooms];
-	struct series *series;
+	struct series *series = find_series(plot, watched, view);
 	struct card *card;
 	int err = 0;
 
-	series = find_series(plot, watched, view, &err);
-	if (!series)
-		return err;
-	series->crashed = watched->process->life == CM_LIFE_CRASHED;
-	/* What a process had when it crashed is no longer on the card. */
+	if (series)
+		series->crashed = watched->process->life == CM_LIFE_CRASHED;
+	/* What a process had when it crashed is no longer on the card. One that had crashed before the
+	 * recording began has no curve. */
 	if (view->torn || cm_process_is_dead(watched->process))
 		return 0;
+	if (!series)
+		series = add_series(plot, watched, view, &err);
+	if (!series)
+		return err;
 	(void)cm_text_clean(series->command, sizeof(series->command), watched->process->command);
 	if (sum.allocated > series->peak)
 		series->peak = sum.allocated;
