@@ -47,7 +47,7 @@ static int write_file(const struct cm_options *options, const struct cm_format *
 		return cm_output_close(&output, true);
 	(void)cm_output_close(&output, false);
 	if (err == -ENOSYS)
-		return cm_fail(CM_EXIT_TARGET, "this build has no %s, which %s needs",
+		return cm_fail(CM_EXIT_TARGET, "this build has no %s, which --to %s needs",
 			       format->needs, format->name);
 	return cm_fail(CM_EXIT_TARGET, "%s", strerror(-err));
 }
