@@ -75,6 +75,20 @@ def a_still_picture_has_memory_outside_the_cache(kit_):
     assert texts[0].endswith('GPU 0 outside the cache') and texts[1] == 'peak 16.00 MiB allocated', texts
 
 
+def a_long_time_has_large_units(kit_):
+    svg = kit_.folder / 'long.svg'
+    for factor, tick in ((10 ** 8, '2 h'), (10 ** 9, '1 d')):
+        region = kit_.make()
+        region.chmod(0o600)
+        data = bytearray(region.read_bytes())
+        base, _, last = struct.unpack_from('<3Q', data, 80)  # time_base_ns, tick_last, time_last_ns
+        struct.pack_into('<Q', data, 96, base + (last - base) * factor)
+        region.write_bytes(data)
+        kit_.ok('plot', '--svg', '-f', '--region', region, '-O', svg)
+        texts = [node.text for node in xml.etree.ElementTree.parse(svg).iter() if node.tag.endswith('text')]
+        assert tick in texts, texts
+
+
 def the_terminal_shows_it_too(kit_):
     lines = kit_.ok('report', '--graph', '--ascii', kit_.saved).decode().splitlines()
     start = lines.index('  allocated over time, and at the peak')
@@ -89,4 +103,4 @@ def the_terminal_shows_it_too(kit_):
 if __name__ == '__main__':
     sys.exit(kit.with_kit([
         a_still_picture_shows_who_held_what, a_still_picture_has_memory_outside_the_cache,
-        the_terminal_shows_it_too]))
+        a_long_time_has_large_units, the_terminal_shows_it_too]))

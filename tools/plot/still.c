@@ -82,24 +82,34 @@ static double round_step(double least)
 	return least <= power / 5 ? power / 5 : least <= power / 2 ? power / 2 : power;
 }
 
+/* The axis has the largest unit of which it shows two. */
+static const struct {
+	const char *name;
+	double ns;
+} units[] = {
+	{"d", 86400e9}, {"h", 3600e9}, {"min", 60e9}, {"s", 1e9}, {"ms", 1e6}, {"\xc2\xb5s", 1e3},
+};
+
 static void draw_times(struct still *still)
 {
 	const double span = (double)still->curve->span_ns;
-	const double unit = span < 2e6 ? 1e3 : span < 2e9 ? 1e6 : span < 120e9 ? 1e9 : 60e9;
-	const char *name = unit < 1e6 ? "\xc2\xb5s" : unit < 1e9 ? "ms" : unit < 60e9 ? "s" : "min";
-	double step, v, x;
+	size_t u = 0;
+	double unit, step, v, x;
 	char text[48];
 	int k;
 
 	if (span <= 0)
 		return;
+	while (u + 1 < sizeof(units) / sizeof(units[0]) && span < 2 * units[u].ns)
+		u++;
+	unit = units[u].ns;
 	step = round_step(span / unit / 8);
 	for (k = 0; k * step <= span / unit * 1.000001; k++) {
 		v = k * step;
 		x = LEFT + v * unit / span * still->w;
 		cm_picture_line(&still->picture, x, TOP + still->h, x, TOP + still->h + 5, 1,
 				FAINT);
-		(void)snprintf(text, sizeof(text), "%g %s", v, name);
+		(void)snprintf(text, sizeof(text), "%g %s", v, units[u].name);
 		cm_picture_text(&still->picture, x, TOP + still->h + 20, SMALL_SIZE,
 				CM_ALIGN_MIDDLE, FAINT, text);
 	}
