@@ -309,7 +309,8 @@ def an_address_of_other_machines_must_be_meant(kit):
             (('--listen', '[::]:0'), 2, 'use --listen-public'),
             (('--listen', 'localhost:1'), 2, 'is invalid'),
             (('--listen', '127.0.0.1:70000'), 2, 'is invalid'),
-            (('--listen', 'unix:'), 3, 'File name too long'),
+            (('--listen', 'unix:'), 2, 'is invalid'),
+            (('--listen', 'unix:' + 200 * 'x'), 3, 'File name too long'),
             (('--listen', ':0', '--once'), 2, 'choose one of'),
             (('--listen-public',), 2, 'has an effect only with --listen'),
             (('--dir', '/nonexistent', '--once'), 3, 'No such file')):

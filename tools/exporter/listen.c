@@ -110,7 +110,7 @@ static int open_unix(const char *path, struct cm_listeners *listeners)
 	int fd;
 
 	local->sun_family = AF_UNIX;
-	if (!*path || strlen(path) >= sizeof(local->sun_path))
+	if (strlen(path) >= sizeof(local->sun_path))
 		return -ENAMETOOLONG;
 	memcpy(local->sun_path, path, strlen(path) + 1);
 	mask = umask(0117);
@@ -169,7 +169,7 @@ int cm_listen(const char *address, bool public, struct cm_listeners *ret_listene
 	}
 	if (!address)
 		address = CM_LISTEN_DEFAULT;
-	if (!strncmp(address, UNIX_WORD, strlen(UNIX_WORD))) {
+	if (!strncmp(address, UNIX_WORD, strlen(UNIX_WORD)) && address[strlen(UNIX_WORD)]) {
 		fd = open_unix(address + strlen(UNIX_WORD), &listeners);
 	} else {
 		if (parse_inet(address, &parsed))
