@@ -122,20 +122,41 @@ static struct cm_heap *pick_heap(struct ops *ops, uint64_t ctx, uint8_t thread)
 	return cm_thread.heap;
 }
 
+/* A request that the driver has refused: one of what was freed before serves it, or none does. */
+static int alloc_freed(struct ops *ops, struct cm_heap *heap, uint64_t ctx, uint64_t bytes)
+{
+	uint64_t addr = 0;
+	int err = cm_cache_alloc_freed(ops->fixture.cache, heap, bytes, &addr);
+
+	if (err)
+		return err == -ENOENT ? 0 : say(ops, "an error of freed memory", bytes, err);
+	fake_allocated(ctx, addr, bytes);
+	if (check_new(ops, addr, bytes))
+		return -1;
+	ops->held[ops->count++] = (struct held){addr, bytes, ctx, false};
+	return 0;
+}
+
 static int do_alloc(struct ops *ops)
 {
 	const uint8_t thread = ops->left ? *ops->data / FAKE_CONTEXTS_MAX : 0;
 	uint64_t ctx = pick_context(ops), bytes = pick_size(ops), addr = 0;
+	struct cm_heap *heap;
 	int err;
 
 	/* While a capture is active the hooks forward. */
 	if (ops->fixture.driver.capturing && bytes & 1)
 		fake_capture(false);
-	if (!ctx || ops->fixture.driver.capturing || ops->count == BLOCKS_MAX)
+	if (!ctx || ops->count == BLOCKS_MAX)
 		return 0;
-	err = fixture_alloc(&ops->fixture, pick_heap(ops, ctx, thread), bytes, &addr);
+	heap = pick_heap(ops, ctx, thread);
+	if (ops->fixture.driver.capturing)
+		return alloc_freed(ops, heap, ctx, bytes);
+	err = fixture_alloc(&ops->fixture, heap, bytes, &addr);
 	if (err > 0 && err != CM_DRIVER_OUT_OF_MEMORY && !ops->failing)
 		return say(ops, "an error that the driver did not give", bytes, err);
+	if (err == CM_DRIVER_OUT_OF_MEMORY)
+		return alloc_freed(ops, heap, ctx, bytes);
 	if (err)
 		return 0;
 	if (check_new(ops, addr, bytes))
@@ -253,7 +274,10 @@ static int do_give_back(struct ops *ops)
 		(void)cm_cache_trim(ops->fixture.cache, how >> 2, &bytes);
 		break;
 	case 2:
-		(void)cm_cache_make_room(ops->fixture.cache, ctx);
+		if (how & 64)
+			(void)cm_cache_make_host_room(ops->fixture.cache, ctx);
+		else
+			(void)cm_cache_make_room(ops->fixture.cache, ctx);
 		break;
 	case 3:
 		(void)cm_cache_give_back(ops->fixture.cache, how >> 6, (how >> 2) * MIB, 40 * MS,
@@ -331,6 +355,8 @@ static int do_mark(struct ops *ops)
 		return 0;
 	switch (how % 4) {
 	case 0:
+		if (held && held->host)
+			(void)cm_cache_host_mark_exported(ops->fixture.cache, held->addr);
 		if (!held || held->host)
 			break;
 		(void)cm_cache_mark_exported(ops->fixture.cache, held->addr);
@@ -393,6 +419,8 @@ static int do_lookup(struct ops *ops)
 
 static int do_capture(struct ops *ops)
 {
+	if (!ops->fixture.driver.capturing)
+		cm_cache_before_capture(ops->fixture.cache);
 	fake_capture(!ops->fixture.driver.capturing);
 	return 0;
 }
