@@ -18,12 +18,18 @@
 
 #define CTX_EVENTS_VERSION 12050 /* first driver version with cuCtxRecordEvent */
 
-void cm_context_note_error(CUresult res)
+void cm_context_note_error_of(uint64_t ctx, CUresult res)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 
 	if (cache && cm_context_is_sticky(res))
-		cm_cache_drain_heap(cache, cm_context_current());
+		cm_cache_drain_heap(cache, ctx);
+}
+
+void cm_context_note_error(CUresult res)
+{
+	if (cm_context_is_sticky(res))
+		cm_context_note_error_of(cm_context_current(), res);
 }
 
 /* The heap of the context, or NULL, for cm_thread. If it has a heap, the thread's id is known,

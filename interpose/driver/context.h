@@ -34,6 +34,8 @@ static inline struct cm_heap *cm_context_heap(struct cm_cache *cache)
 /* Takes note of a driver result in the current context: after a sticky error nothing more is cached
  * there, and the program gets the error from the driver in every call. */
 void cm_context_note_error(CUresult res);
+/* The same in a context that need not be current. */
+void cm_context_note_error_of(uint64_t ctx, CUresult res);
 
 /* Whether the driver might refuse a free now: a capture is active, no known context is current,
  * or the context has a sticky error. Costs one cm_context_current. */

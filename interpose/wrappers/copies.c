@@ -5,6 +5,7 @@
  * see are noted once the driver has accepted it (host_work.h).
  */
 #include "allocator/base/attr.h"
+#include "interpose/driver/context.h"
 #include "interpose/driver/host_memory_ends.h"
 #include "interpose/driver/host_work.h"
 #include "interpose/driver/reach.h"
@@ -54,6 +55,15 @@
 	(cm_end_of_box_is_host((copy)->srcMemoryType, (copy)->srcDevice) || \
 	 cm_end_of_box_is_host((copy)->dstMemoryType, (copy)->dstDevice))
 
+/* The first call since earlier work has failed may be a copy. */
+static CM_NOINLINE void note_error(CUresult res)
+{
+	if (!cm_hook_enter())
+		return;
+	cm_context_note_error(res);
+	cm_hook_leave();
+}
+
 /* The driver's call, between the announcement of the memory that it names and its end. */
 #define SUBMIT(symbol, named_by, stream, pass)                              \
 	({                                                                  \
@@ -64,6 +74,8 @@
 			submission = cm_reach_begin(stream, named_by pass); \
 		submitted = cm_real.symbol pass;                            \
 		cm_reach_end(submission);                                   \
+		if (CM_UNLIKELY(submitted != CUDA_SUCCESS))                 \
+			note_error(submitted);                              \
 		submitted;                                                  \
 	})
 

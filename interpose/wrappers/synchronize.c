@@ -5,6 +5,7 @@
  * of other streams, and is not hooked. Thread-safe.
  */
 #include "allocator/cache.h"
+#include "interpose/driver/context.h"
 #include "interpose/driver/current.h"
 #include "interpose/process/process.h"
 #include "interpose/symbols/hooks.h"
@@ -24,11 +25,15 @@ static struct cm_program_wait begin_wait(const CUcontext *ctx)
 	return wait;
 }
 
-static void end_wait(const struct cm_program_wait *wait, CUresult res)
+/* An error of work that has failed is that of the context, and lasts. */
+static void end_wait(const struct cm_program_wait *wait, const CUcontext *ctx, CUresult res)
 {
-	if (res != CUDA_SUCCESS || !wait->shards || !cm_hook_enter())
+	if ((res == CUDA_SUCCESS && !wait->shards) || !cm_hook_enter())
 		return;
-	cm_cache_end_wait(wait);
+	if (res == CUDA_SUCCESS)
+		cm_cache_end_wait(wait);
+	else
+		cm_context_note_error_of(ctx ? (uintptr_t)*ctx : cm_context_current(), res);
 	cm_hook_leave();
 }
 
@@ -38,7 +43,7 @@ CUresult cm_wrap_cuCtxSynchronize(void)
 	const struct cm_program_wait wait = begin_wait(NULL);
 	const CUresult res = cm_real.cuCtxSynchronize();
 
-	end_wait(&wait, res);
+	end_wait(&wait, NULL, res);
 	return res;
 }
 
@@ -47,6 +52,6 @@ CUresult cm_wrap_cuCtxSynchronize_v2(CUcontext ctx)
 	const struct cm_program_wait wait = begin_wait(&ctx);
 	const CUresult res = cm_real.cuCtxSynchronize_v2(ctx);
 
-	end_wait(&wait, res);
+	end_wait(&wait, &ctx, res);
 	return res;
 }

@@ -98,6 +98,48 @@ CM_ROLE(broken_unseen)
 	CM_MUST(cuMemFree_v2(block) == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
+/* A kernel that fails unseen beside idle memory; the next call hears it, and all that follow. */
+static void hear_by(CUresult (*call)(CUdeviceptr block))
+{
+	uint32_t flag = 1;
+	CUdeviceptr block, other, addr;
+	CUfunction hold;
+
+	cm_open(0);
+	hold = cm_load_hold();
+	block = cm_get(30 * MIB);
+	other = cm_get(30 * MIB);
+	OK(cuMemFree_v2(cm_get(30 * MIB)));
+	OK(cuCtxSynchronize());
+	cm_launch_hold(hold, NULL, block, 300 * MIB, &flag);
+	CM_MUST(call(block) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	CM_MUST(cuMemAlloc_v2(&addr, 30 * MIB) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	CM_MUST(cuMemFree_v2(other) == CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static CUresult wait_for_all(CUdeviceptr block)
+{
+	(void)block;
+	return cuCtxSynchronize();
+}
+
+CM_ROLE(broken_wait)
+{
+	hear_by(wait_for_all);
+}
+
+static CUresult fetch(CUdeviceptr block)
+{
+	uint32_t word;
+
+	return cuMemcpyDtoH_v2(&word, block, sizeof(word));
+}
+
+CM_ROLE(broken_copy)
+{
+	hear_by(fetch);
+}
+
 #define KEPT     1000         /* MiB of idle memory */
 #define CARD_MIB (80 * 1024u) /* of the large card */
 
@@ -290,6 +332,8 @@ CM_PLAY_EVERYWHERE(a_broken_context_leaves_other_devices_alone, "broken_beside",
 		   "CUDASIM=devices:2,memory:1G")
 CM_PLAY(nothing_is_cached_after_an_error_that_lasts, "lasting", "", NULL)
 CM_PLAY_EVERYWHERE(a_free_tells_what_a_launch_has_heard, "broken_launch", NULL)
+CM_PLAY_EVERYWHERE(a_request_tells_what_a_wait_has_heard, "broken_wait", NULL)
+CM_PLAY_EVERYWHERE(a_request_tells_what_a_copy_has_heard, "broken_copy", NULL)
 CM_PLAY(a_native_free_tells_what_has_failed, "broken_unseen", NULL, NULL)
 CM_PLAY(a_free_that_waits_tells_what_has_failed, "broken_unseen", "sync:free", NULL)
 CM_PLAY(a_native_request_tells_at_once, "at_once", NULL, NULL)
