@@ -190,8 +190,8 @@ static int add_device(struct plot *plot, const struct cm_watched *watched,
 
 	if (series)
 		series->crashed = watched->process->life == CM_LIFE_CRASHED;
-	/* What a process had when it crashed is no longer on the card. One that had crashed before the
-	 * recording began has no curve. */
+	/* What a process had when it crashed is no longer on the card. One that had crashed before
+	 * the recording began has no curve. */
 	if (view->torn || cm_process_is_dead(watched->process))
 		return 0;
 	if (!series)
