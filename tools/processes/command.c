@@ -42,8 +42,10 @@ static int complain_failure(const struct cm_options *options, const struct cm_pr
 		return complain_timeout(options, process);
 	case -EPERM:
 	case -EACCES:
-		return cm_fail(CM_EXIT_TARGET, "process %d belongs to %s; you may not control it",
-			       pid, process->user);
+		return cm_fail(
+			CM_EXIT_TARGET,
+			"process %d belongs to %s, who alone may control it: not even root may",
+			pid, process->user);
 	case -EOPNOTSUPP:
 		return cm_fail(CM_EXIT_TARGET,
 			       "process %d does not take this command (control:off in its "
