@@ -240,6 +240,7 @@ CASES = [
     ('run-dry', 'CUDAMEM_CONF=events:0 run -c sync:free --limit 12.5% --dry-run -- ./a.out "b c"'),
     ('run-dry-leaks', 'run --leaks --dry-run ./a.out'),
     ('run-leaks-forgotten', 'run --leak-exit-code 3 -- true'),
+    ('run-oom-nowhere', 'run --oom ./no/such/folder/oom.cudamem -- true'),
     ('run-suppressions-alone', 'run --suppressions x -- true'),
     ('run-limit', 'run --limit 2G --dry-run ./a.out'),
     ('run-limit-no-unit', 'run --limit 50 ./a.out'),

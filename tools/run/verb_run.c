@@ -284,12 +284,29 @@ static int spell(const struct cm_options *options, struct settings *settings)
 	return exit ? exit : spell_record(options, settings->record, sizeof(settings->record));
 }
 
+/* Hours later, when there is something to save, it is too late to learn that there is no such folder.
+ * One whose name has the pid is not known yet. */
+static int check_folder(const char *file)
+{
+	const char *slash = file ? strrchr(file, '/') : NULL;
+	char folder[PATH_MAX];
+
+	if (!file)
+		return 0;
+	(void)snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - file) + 1 : 1,
+		       slash ? file : ".");
+	if (strstr(folder, "%p") || !access(folder, W_OK | X_OK))
+		return 0;
+	return cm_fail(CM_EXIT_RUN, "%s: %s", file, strerror(errno));
+}
+
 /* Creates the guard, if something is to be watched, reported or saved. 0, or an exit code after a
  * complaint. */
 static int create_guard(const struct cm_options *options, struct settings *settings,
 			struct cm_guard **ret_guard)
 {
 	const bool stacks = options->leaks || options->oom || options->save_peak;
+	int exit;
 
 	if (!stacks && !options->report && !options->live)
 		return options->given[CM_OPT_CHILDREN]
@@ -298,7 +315,10 @@ static int create_guard(const struct cm_options *options, struct settings *setti
 					 "--leaks, --oom or --save-peak")
 			       : 0;
 	settings->first = stacks ? "stacks:alloc" : NULL;
-	return cm_guard_create(options, ret_guard, &settings->guard);
+	exit = check_folder(options->oom);
+	if (!exit)
+		exit = check_folder(options->save_peak);
+	return exit ? exit : cm_guard_create(options, ret_guard, &settings->guard);
 }
 
 int cm_verb_run(const struct cm_options *options)
