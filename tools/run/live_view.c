@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tools/cli/exits.h"
+#include "tools/cli/width.h"
 
 #define SELF "/proc/self/exe"
 
@@ -74,10 +75,9 @@ void cm_live_view_poll(struct cm_live_view *view, const struct cm_options *optio
 		return;
 	view->pid = 0;
 	view->ended = true;
-	(void)fprintf(
-		stderr,
+	cm_line(stderr, "  ",
 		"cudamem: the view has ended, the program runs on; its output is in %s, Ctrl-C "
-		"ends it\n",
+		"ends it",
 		options->log);
 }
 
