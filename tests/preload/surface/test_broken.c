@@ -140,6 +140,32 @@ CM_ROLE(broken_copy)
 	hear_by(fetch);
 }
 
+/* A copy in a stream of another device hears what that device has suffered: the current context is
+ * served by its cache as before. */
+CM_ROLE(broken_copy_elsewhere)
+{
+	uint32_t flag = 1, word;
+	CUdeviceptr block;
+	CUstream stream;
+	CUfunction hold;
+	uint64_t calls;
+
+	cm_open(0);
+	hold = cm_load_hold();
+	block = cm_get(30 * MIB);
+	stream = cm_new_stream();
+	(void)cm_open(1);
+	OK(cuMemFree_v2(cm_get(30 * MIB)));
+	OK(cuCtxSynchronize());
+	cm_launch_hold(hold, stream, block, 300 * MIB, &flag);
+	cudasim_complete_all();
+	CM_MUST(cuMemcpyDtoHAsync_v2(&word, block, sizeof(word), stream) ==
+		CUDA_ERROR_ILLEGAL_ADDRESS);
+	calls = cudasim_calls("cuMemAlloc_v2");
+	OK(cuMemFree_v2(cm_get(30 * MIB)));
+	CM_MUST(cudasim_calls("cuMemAlloc_v2") == calls);
+}
+
 #define KEPT     1000         /* MiB of idle memory */
 #define CARD_MIB (80 * 1024u) /* of the large card */
 
@@ -330,6 +356,7 @@ CM_ROLE(freed_from_there)
 CM_PLAY_EVERYWHERE(a_broken_context_tells_its_error, "broken", NULL)
 CM_PLAY_EVERYWHERE(a_broken_context_leaves_other_devices_alone, "broken_beside",
 		   "CUDASIM=devices:2,memory:1G")
+CM_PLAY(a_copy_tells_of_the_device_of_its_stream, "broken_copy_elsewhere", "", "CUDASIM=devices:2")
 CM_PLAY(nothing_is_cached_after_an_error_that_lasts, "lasting", "", NULL)
 CM_PLAY_EVERYWHERE(a_free_tells_what_a_launch_has_heard, "broken_launch", NULL)
 CM_PLAY_EVERYWHERE(a_request_tells_what_a_wait_has_heard, "broken_wait", NULL)
