@@ -94,6 +94,10 @@ def the_timeline_zooms_bytes_and_time(kit_):
         browser.wheel(*place(browser, 0.2, 10), -300)
         assert browser.evaluate('view.scale.x1 - view.scale.x0') < before
         finish(browser)
+        browser.open(page(kit_, 'timeline', '--last', '1', kit_.saved))
+        browser.evaluate('view.press("time")')
+        assert browser.evaluate('view.scale.extent()') == 1
+        finish(browser)
 
 
 def memory_outside_the_cache_is_a_band_of_its_device(kit_):

@@ -16,9 +16,10 @@ class TimelineScale {
     this.x1 = this.extent();
   }
 
+  /* Events of one moment, or none, have a millisecond. */
   extent() {
     const d = this.device;
-    return this.byTime ? Math.max(d.time(d.events - 1), 1e-6) : Math.max(d.events, 1);
+    return this.byTime ? d.time(d.events - 1) || 1 : Math.max(d.events, 1);
   }
 
   /* Shows [x0, x1] of the axis, or as much of it as there is. */
