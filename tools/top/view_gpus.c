@@ -132,18 +132,31 @@ static void draw_use(struct cm_canvas *canvas, const struct cm_top_gpu *gpu, int
 				 "  OOM %lld", (long long)gpu->ooms);
 }
 
-/* Cells of the legend with its names in full. */
-static int legend_width(const struct part parts[PARTS])
+/* Cells of the legend with its names in full, or brief ones. */
+static int legend_width(const struct part parts[PARTS], bool brief)
 {
 	int i, width = 0;
 
 	for (i = 0; i < PARTS; i++)
 		if (parts[i].bytes)
-			width += 5 + (int)strlen(parts[i].name) +
+			width += 5 + (int)strlen(brief ? parts[i].brief : parts[i].name) +
 				 (int)strlen(cm_bytes_format(parts[i].bytes).text);
 	return width - 2;
 }
 
+static void drop_smallest(struct part parts[PARTS])
+{
+	struct part *smallest = NULL;
+	int i;
+
+	for (i = 0; i < PARTS; i++)
+		if (parts[i].bytes && (!smallest || parts[i].bytes < smallest->bytes))
+			smallest = &parts[i];
+	if (smallest)
+		smallest->bytes = 0;
+}
+
+/* What does not fit are the parts of which least is to be seen. */
 static void draw_legend(struct cm_canvas *canvas, const struct cm_top_gpu *gpu, int y, int width)
 {
 	struct part parts[PARTS];
@@ -152,14 +165,14 @@ static void draw_legend(struct cm_canvas *canvas, const struct cm_top_gpu *gpu, 
 	int i, x = 0;
 
 	fill_parts(gpu, parts);
-	brief = legend_width(parts) > width;
-	for (i = 0; i < PARTS && x < width; i++) {
+	brief = legend_width(parts, false) > width;
+	while (brief && legend_width(parts, true) > width)
+		drop_smallest(parts);
+	for (i = 0; i < PARTS; i++) {
 		if (!parts[i].bytes)
 			continue;
 		(void)snprintf(text, sizeof(text), " %s %s", brief ? parts[i].brief : parts[i].name,
 			       cm_bytes_format(parts[i].bytes).text);
-		if (x + 1 + (int)strlen(text) > width)
-			break;
 		cm_canvas_set(canvas, y, x, (struct cm_pen){parts[i].color, 0},
 			      canvas->ascii ? parts[i].ascii : parts[i].ch);
 		x = cm_canvas_text(canvas, y, x + 1, width, plain, text) + 2;
