@@ -284,8 +284,8 @@ static int spell(const struct cm_options *options, struct settings *settings)
 	return exit ? exit : spell_record(options, settings->record, sizeof(settings->record));
 }
 
-/* Hours later, when there is something to save, it is too late to learn that there is no such folder.
- * One whose name has the pid is not known yet. */
+/* Hours later, when there is something to save, it is too late to learn that there is no such
+ * folder. One whose name has the pid is not known yet. */
 static int check_folder(const char *file)
 {
 	const char *slash = file ? strrchr(file, '/') : NULL;
