@@ -32,6 +32,18 @@ void cm_context_note_error(CUresult res)
 		cm_context_note_error_of(cm_context_current(), res);
 }
 
+void cm_context_note_error_of_stream(CUstream stream, CUresult res)
+{
+	uint64_t ctx;
+
+	if (!cm_context_is_sticky(res))
+		return;
+	/* If the driver does not tell which it is, the current one, which may be another. */
+	ctx = cm_context_of_stream(stream);
+	if (cm_driver_ops()->ctx_is_dead(ctx))
+		cm_context_note_error_of(ctx, res);
+}
+
 /* The heap of the context, or NULL, for cm_thread. If it has a heap, the thread's id is known,
  * too. */
 static struct cm_heap *find_heap(struct cm_cache *cache, uint64_t ctx)

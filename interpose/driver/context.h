@@ -36,6 +36,8 @@ static inline struct cm_heap *cm_context_heap(struct cm_cache *cache)
 void cm_context_note_error(CUresult res);
 /* The same in a context that need not be current. */
 void cm_context_note_error_of(uint64_t ctx, CUresult res);
+/* The same of work for a stream: the error is that of the stream's context. */
+void cm_context_note_error_of_stream(CUstream stream, CUresult res);
 
 /* Whether the driver might refuse a free now: a capture is active, no known context is current,
  * or the context has a sticky error. Costs one cm_context_current. */

@@ -6,7 +6,6 @@
  */
 #include "allocator/base/attr.h"
 #include "interpose/driver/context.h"
-#include "interpose/driver/driver_ops.h"
 #include "interpose/driver/host_memory_ends.h"
 #include "interpose/driver/host_work.h"
 #include "interpose/driver/reach.h"
@@ -56,18 +55,12 @@
 	(cm_end_of_box_is_host((copy)->srcMemoryType, (copy)->srcDevice) || \
 	 cm_end_of_box_is_host((copy)->dstMemoryType, (copy)->dstDevice))
 
-/* The first call since earlier work has failed may be a copy. The error is that of the stream's
- * context. If the driver does not tell which that is, the current one is asked, which may be
- * another. */
+/* The first call since earlier work has failed may be a copy. */
 static CM_NOINLINE void note_error(CUstream stream, CUresult res)
 {
-	uint64_t ctx;
-
-	if (!cm_context_is_sticky(res) || !cm_hook_enter())
+	if (!cm_hook_enter())
 		return;
-	ctx = cm_context_of_stream(stream);
-	if (cm_driver_ops()->ctx_is_dead(ctx))
-		cm_context_note_error_of(ctx, res);
+	cm_context_note_error_of_stream(stream, res);
 	cm_hook_leave();
 }
 

@@ -63,7 +63,7 @@ static bool should_retry(CUresult res, CUstream stream, uint64_t *returns)
 	if (res == CUDA_ERROR_OUT_OF_MEMORY)
 		released = cm_retry_trim_of(stream, *returns);
 	else
-		cm_context_note_error(res);
+		cm_context_note_error_of_stream(stream, res);
 	*returns = cm_retry_returns();
 	cm_hook_leave();
 	return released;

@@ -140,11 +140,11 @@ CM_ROLE(broken_copy)
 	hear_by(fetch);
 }
 
-/* A copy in a stream of another device hears what that device has suffered: the current context is
+/* Work for a stream of another device hears what that device has suffered: the current context is
  * served by its cache as before. */
-CM_ROLE(broken_copy_elsewhere)
+static void hear_elsewhere(CUresult (*submit)(CUdeviceptr block, CUstream stream))
 {
-	uint32_t flag = 1, word;
+	uint32_t flag = 1;
 	CUdeviceptr block;
 	CUstream stream;
 	CUfunction hold;
@@ -159,11 +159,38 @@ CM_ROLE(broken_copy_elsewhere)
 	OK(cuCtxSynchronize());
 	cm_launch_hold(hold, stream, block, 300 * MIB, &flag);
 	cudasim_complete_all();
-	CM_MUST(cuMemcpyDtoHAsync_v2(&word, block, sizeof(word), stream) ==
-		CUDA_ERROR_ILLEGAL_ADDRESS);
+	CM_MUST(submit(block, stream) == CUDA_ERROR_ILLEGAL_ADDRESS);
 	calls = cudasim_calls("cuMemAlloc_v2");
 	OK(cuMemFree_v2(cm_get(30 * MIB)));
 	CM_MUST(cudasim_calls("cuMemAlloc_v2") == calls);
+}
+
+static CUresult fetch_in_stream(CUdeviceptr block, CUstream stream)
+{
+	static uint32_t word;
+
+	return cuMemcpyDtoHAsync_v2(&word, block, sizeof(word), stream);
+}
+
+CM_ROLE(broken_copy_elsewhere)
+{
+	hear_elsewhere(fetch_in_stream);
+}
+
+static void CUDA_CB do_nothing(void *data)
+{
+	(void)data;
+}
+
+static CUresult call_in_stream(CUdeviceptr block, CUstream stream)
+{
+	(void)block;
+	return cuLaunchHostFunc(stream, do_nothing, NULL);
+}
+
+CM_ROLE(broken_call_elsewhere)
+{
+	hear_elsewhere(call_in_stream);
 }
 
 #define KEPT     1000         /* MiB of idle memory */
@@ -357,6 +384,8 @@ CM_PLAY_EVERYWHERE(a_broken_context_tells_its_error, "broken", NULL)
 CM_PLAY_EVERYWHERE(a_broken_context_leaves_other_devices_alone, "broken_beside",
 		   "CUDASIM=devices:2,memory:1G")
 CM_PLAY(a_copy_tells_of_the_device_of_its_stream, "broken_copy_elsewhere", "", "CUDASIM=devices:2")
+CM_PLAY(a_host_function_tells_of_the_device_of_its_stream, "broken_call_elsewhere", "",
+	"CUDASIM=devices:2")
 CM_PLAY(nothing_is_cached_after_an_error_that_lasts, "lasting", "", NULL)
 CM_PLAY_EVERYWHERE(a_free_tells_what_a_launch_has_heard, "broken_launch", NULL)
 CM_PLAY_EVERYWHERE(a_request_tells_what_a_wait_has_heard, "broken_wait", NULL)
