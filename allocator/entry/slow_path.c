@@ -219,9 +219,24 @@ static int take_large(const struct cm_slow_request *request)
 	return request->size <= CM_SMALL_MAX ? cm_shard_take_anywhere(&large) : -ENOENT;
 }
 
+/* What the program would have requested without us: its own size instead of a whole segment. First
+ * as the driver rounds that up: else the cache would not know of the rest, and cuMemGetInfo would
+ * not count it. */
+static int alloc_least(const struct cm_slow_request *request)
+{
+	const uint64_t whole = (request->size + CM_SEGMENT_GRAIN - 1) / CM_SEGMENT_GRAIN *
+			       CM_SEGMENT_GRAIN;
+	int err = CM_DRIVER_OUT_OF_MEMORY;
+
+	if (request->size > CM_SMALL_MAX && request->size < CM_MEDIUM_MAX)
+		err = alloc_segment(request, whole, segment_flags(request));
+	return err == CM_DRIVER_OUT_OF_MEMORY
+		       ? alloc_segment(request, request->size, segment_flags(request))
+		       : err;
+}
+
 /* Takes a block that was spared; else returns idle memory, asks peer processes, and asks the driver
- * again. The last step requests what the program would have requested without us: its own size
- * instead of a whole segment. */
+ * again. */
 static int try_all(const struct cm_slow_request *request, struct cm_oom_attempt *attempt)
 {
 	int err = cm_shard_take_anywhere(request), take;
@@ -240,7 +255,7 @@ static int try_all(const struct cm_slow_request *request, struct cm_oom_attempt 
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
 		err = ask_and_retry(request, attempt);
 	if (err == CM_DRIVER_OUT_OF_MEMORY)
-		err = alloc_segment(request, request->size, segment_flags(request));
+		err = alloc_least(request);
 	return err;
 }
 

@@ -577,4 +577,21 @@ CM_PLAY_EVERYWHERE(a_full_card_serves_whoever_asks, "full_card", CARD)
 CM_PLAY_EVERYWHERE(a_full_card_serves_other_contexts, "full_card_of_another_context",
 		   CARD ",devices:2")
 CM_PLAY(work_gets_what_is_cached_on_its_device, "work_of_another_context", "", "CUDASIM=devices:2")
+/* The last blocks leave no room for a whole segment. */
+CM_ROLE(memory_info_of_full_card)
+{
+	CUdeviceptr block[64];
+	size_t free_bytes, total;
+	int n = 0;
+
+	cm_open(0);
+	while (cuMemAlloc_v2(&block[n], 1300000) == CUDA_SUCCESS)
+		CM_MUST(++n < 64);
+	while (n)
+		OK(cuMemFree_v2(block[--n]));
+	OK(cuMemGetInfo_v2(&free_bytes, &total));
+	CM_MUST(free_bytes == total);
+}
+
 CM_PLAY_EVERYWHERE(memory_info_is_what_the_program_can_get, "memory_info", CARD)
+CM_PLAY_EVERYWHERE(memory_info_is_whole_after_the_card_was_full, "memory_info_of_full_card", CARD)

@@ -77,13 +77,26 @@ CM_TEST(a_request_gets_its_own_size_where_a_segment_cannot_be_had)
 	uint64_t addr;
 
 	(void)case_get(f, 64 * MIB);
+	assert_int_equal(fake_memory_of(case_get(f, MIB)).bytes, 2 * MIB);
+	assert_int_equal(fake_memory_of(case_get(f, MIB)).bytes, 2 * MIB);
 	addr = case_get(f, 2304 * KIB);
 	assert_int_equal(fake_memory_of(addr).bytes, 2304 * KIB);
-	assert_int_equal(fake_memory_of(case_get(f, MIB)).bytes, 2 * MIB);
-	assert_int_equal(fake_memory_of(case_get(f, MIB)).bytes, 2 * MIB);
 	assert_int_equal(fake_memory_of(case_get(f, MIB)).bytes, MIB);
 	assert_int_equal(case_try(f, 512), CM_DRIVER_OUT_OF_MEMORY);
 	assert_int_equal(fixture_scalar(f, CM_SCALAR_num_ooms), 1);
+	case_close(f);
+}
+
+/* The driver's own size for it, whose rest then serves, too. */
+CM_TEST(a_request_gets_whole_pages_where_they_can_be_had)
+{
+	struct fixture *f = case_open_limit(NULL, 68 * MIB);
+	uint64_t addr;
+
+	(void)case_get(f, 64 * MIB);
+	addr = case_get(f, 2304 * KIB);
+	assert_int_equal(fake_memory_of(addr).bytes, 4 * MIB);
+	assert_int_equal(fake_memory_of(case_get(f, 1536 * KIB)).addr, fake_memory_of(addr).addr);
 	case_close(f);
 }
 
