@@ -177,6 +177,34 @@ CM_ROLE(info)
 	must_differ(after == before);
 }
 
+CM_ROLE(info_of_a_small_block)
+{
+	size_t bytes, total;
+
+	cm_open(0);
+	OK(cuMemFree_v2(cm_get(1000)));
+	OK(cuMemGetInfo_v2(&bytes, &total));
+	must_differ(bytes < total);
+}
+
+#define MANY 16
+
+/* The card is full, and every second block is freed. */
+CM_ROLE(between)
+{
+	CUdeviceptr block[MANY], addr;
+	int i, n = 0;
+
+	CM_MUST(!cudasim_plan("memory:64M"));
+	cm_open(0);
+	while (cuMemAlloc_v2(&block[n], 5 * MIB) == CUDA_SUCCESS)
+		CM_MUST(++n < MANY);
+	for (i = 1; i < n; i += 2)
+		OK(cuMemFree_v2(block[i]));
+	OK(cuCtxSynchronize());
+	must_differ(cuMemAlloc_v2(&addr, 12 * MIB) == CUDA_ERROR_OUT_OF_MEMORY);
+}
+
 /* Descriptors of files in the folder of the regions. */
 static int count_descriptors(void)
 {
@@ -339,6 +367,23 @@ CM_PLAY_TEST(cached_memory_stays_under_work_without_end)
 	cm_play(state, "work_without_end", "oom_report:off", "DIFFERS=1");
 	cm_play(state, "work_without_end", "mode:stats", NULL);
 	cm_play(state, "work_without_end", "mode:off", NULL);
+}
+
+CM_PLAY_TEST(what_the_driver_adds_to_a_block_does_not_count)
+{
+	cm_play(state, "info_of_a_small_block", NULL, NULL);
+	cm_play(state, "info_of_a_small_block", "placement:exact", "DIFFERS=1");
+	cm_play(state, "info_of_a_small_block", "placement:split", NULL);
+	cm_play(state, "info_of_a_small_block", "mode:stats,placement:exact", NULL);
+}
+
+CM_PLAY_TEST(what_is_free_between_blocks_serves_no_larger_one)
+{
+	cm_play(state, "between", NULL, NULL);
+	cm_play(state, "between", "oom_report:off", "DIFFERS=1");
+	cm_play(state, "between", "oom_report:off,placement:exact", NULL);
+	cm_play(state, "between", "oom_report:off,expandable_segments:on", NULL);
+	cm_play(state, "between", "mode:off", NULL);
 }
 
 /* With a word why, which other cases look at. */
