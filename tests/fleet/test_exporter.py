@@ -238,6 +238,18 @@ def it_waits_where_it_has_no_descriptor_for_a_client(kit):
     assert seconds < 0.5, seconds
 
 
+def a_lack_of_descriptors_is_no_damage(kit):
+    kit.puppet()
+    exporter = kit.exporter()
+    pid = exporter.process.pid
+    # One for the client and one for the folder.
+    limit = len(os.listdir(f'/proc/{pid}/fd')) + 2
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, limit))
+    page = exporter.page()
+    assert page.get('regions_unreadable', reason='resources') == 1
+    assert page.get('regions_unreadable', reason='damaged') == 0
+
+
 def it_listens_on_a_socket_file(kit):
     path = kit.folder / 'socket'
     puppet = kit.puppet()
@@ -357,7 +369,7 @@ if __name__ == '__main__':
         many_processes_cost_little,
         requests_are_refused_with_a_reason,
         who_sends_slowly_or_nothing_is_left_behind,
-        it_waits_where_it_has_no_descriptor_for_a_client,
+        it_waits_where_it_has_no_descriptor_for_a_client, a_lack_of_descriptors_is_no_damage,
         it_listens_on_a_socket_file,
         it_takes_the_sockets_of_systemd,
         a_text_file_is_there_as_a_whole_or_not_at_all,

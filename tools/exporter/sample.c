@@ -25,6 +25,7 @@ enum unreadable {
 	CM_UNREADABLE_PERMISSION,
 	CM_UNREADABLE_VERSION,
 	CM_UNREADABLE_DAMAGED,
+	CM_UNREADABLE_RESOURCES, /* of this process: descriptors or memory */
 	CM_UNREADABLE_COUNT
 };
 
@@ -272,6 +273,8 @@ static enum unreadable reason_of(int error)
 {
 	if (error == -EACCES || error == -EPERM)
 		return CM_UNREADABLE_PERMISSION;
+	if (error == -EMFILE || error == -ENFILE || error == -ENOMEM)
+		return CM_UNREADABLE_RESOURCES;
 	return error == -EPROTONOSUPPORT ? CM_UNREADABLE_VERSION : CM_UNREADABLE_DAMAGED;
 }
 
