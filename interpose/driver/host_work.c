@@ -405,18 +405,24 @@ static CUresult await_context_locked(struct context *context)
 	return res;
 }
 
-CUresult cm_host_work_await(CUdevice device)
+CUresult cm_host_work_await(CUdevice device, uint64_t *ret_ctx)
 {
 	CUresult res = CUDA_SUCCESS;
+	uint64_t ctx;
 	size_t i;
 
 	if (cm_capture_is_active())
 		return res;
 	cm_cancel_hold();
 	cm_lock_acquire(&lock);
-	for (i = 0; i < CM_FENCE_CONTEXTS && res == CUDA_SUCCESS; i++)
-		if (contexts[i].device == device)
-			res = await_context_locked(&contexts[i]);
+	for (i = 0; i < CM_FENCE_CONTEXTS && res == CUDA_SUCCESS; i++) {
+		if (contexts[i].device != device)
+			continue;
+		ctx = contexts[i].ctx;
+		res = await_context_locked(&contexts[i]);
+		if (res != CUDA_SUCCESS)
+			*ret_ctx = ctx;
+	}
 	count_locked();
 	cm_lock_release(&lock);
 	cm_cancel_allow();

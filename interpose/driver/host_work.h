@@ -68,9 +68,9 @@ void cm_host_work_before_other(CUstream stream, bool per_thread);
 /*
  * Waits until such work of every context of the device is done, which a native free of memory of
  * that device would have waited for as well. Blocks. Returns a sticky error that the driver
- * answered with, else CUDA_SUCCESS.
+ * answered with, of the context *ret_ctx, else CUDA_SUCCESS.
  */
-CUresult cm_host_work_await(CUdevice device);
+CUresult cm_host_work_await(CUdevice device, uint64_t *ret_ctx);
 
 /* The stream is about to be destroyed; its work goes on. */
 void cm_host_work_forget_stream(CUstream stream);

@@ -219,8 +219,7 @@ static CM_NOINLINE void await_host_work(struct cm_cache *cache, CUdeviceptr addr
 
 	cm_cache_lookup(cache, addr, &info);
 	if (info.place == CM_PLACE_LIVE)
-		cm_context_note_error(cm_host_work_await(
-			cm_registry_read((CUcontext)(uintptr_t)info.ctx).device));
+		cm_context_await_host_work(cm_registry_read((CUcontext)(uintptr_t)info.ctx).device);
 }
 
 static CUresult free_device(CUdeviceptr addr)

@@ -371,6 +371,29 @@ CM_ROLE(freed_elsewhere)
 	CM_MUST(cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
+/* Nor does the wait for what the host can see of that device hurt the current context. */
+CM_ROLE(freed_behind_a_copy)
+{
+	static uint32_t flag = 1, word;
+	CUdeviceptr block;
+	CUfunction hold;
+	uint64_t calls;
+
+	cm_open(0);
+	hold = cm_load_hold();
+	block = cm_get(30 * MIB);
+	OK(cuMemcpyDtoHAsync_v2(&word, block, sizeof(word), cm_new_stream()));
+	cm_launch_hold(hold, NULL, block, 300 * MIB, &flag);
+	(void)cm_open(1);
+	OK(cuMemFree_v2(cm_get(30 * MIB)));
+	OK(cuCtxSynchronize());
+	cudasim_complete_all();
+	OK(cuMemFree_v2(block));
+	calls = cudasim_calls("cuMemAlloc_v2");
+	OK(cuMemFree_v2(cm_get(30 * MIB)));
+	CM_MUST(cudasim_calls("cuMemAlloc_v2") == calls);
+}
+
 CM_ROLE(freed_from_there)
 {
 	CUdeviceptr block, own;
@@ -399,5 +422,6 @@ CM_PLAY(a_small_request_tells_within_two_batches, "late_small", "", NULL)
 CM_PLAY(a_request_tells_later_on_a_large_card, "late_on_large_card", "", "CUDASIM=memory:80G")
 CM_PLAY(a_launch_tells_first, "heard_by_a_launch", "", NULL)
 CM_PLAY_EVERYWHERE(a_free_elsewhere_tells_nothing, "freed_elsewhere", "CUDASIM=devices:2")
+CM_PLAY(a_free_elsewhere_hurts_no_other_context, "freed_behind_a_copy", "", "CUDASIM=devices:2")
 CM_PLAY(a_native_free_tells_of_the_current_context, "freed_from_there", NULL, "CUDASIM=devices:2")
 CM_PLAY(so_does_one_in_stats_mode, "freed_from_there", "mode:stats", "CUDASIM=devices:2")

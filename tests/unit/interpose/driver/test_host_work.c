@@ -17,6 +17,7 @@ enum { OTHER_DEVICE = 1 };
 
 static const CUcontext first = HANDLE(0x100), second = HANDLE(0x200);
 static const CUstream stream = HANDLE(0x1000);
+static uint64_t broken; /* the context with the error that the wait has found */
 
 static struct {
 	CUcontext current, of_stream;
@@ -92,7 +93,7 @@ static CUresult wait_for_event(CUevent event)
 	driver.waits++;
 	if (driver.frees_meanwhile) {
 		driver.frees_meanwhile = false;
-		assert_int_equal(cm_host_work_await(0), CUDA_SUCCESS);
+		assert_int_equal(cm_host_work_await(0, &broken), CUDA_SUCCESS);
 	}
 	return CUDA_SUCCESS;
 }
@@ -151,10 +152,10 @@ CM_TEST_WITH(work_under_way_is_waited_for_once, begin, NULL)
 {
 	cm_host_work_note(stream, false);
 	assert_true(cm_host_work_exists());
-	assert_int_equal(cm_host_work_await(OTHER_DEVICE), CUDA_SUCCESS);
+	assert_int_equal(cm_host_work_await(OTHER_DEVICE, &broken), CUDA_SUCCESS);
 	assert_int_equal(driver.waits, 0);
-	assert_int_equal(cm_host_work_await(0), CUDA_SUCCESS);
-	assert_int_equal(cm_host_work_await(0), CUDA_SUCCESS);
+	assert_int_equal(cm_host_work_await(0, &broken), CUDA_SUCCESS);
+	assert_int_equal(cm_host_work_await(0, &broken), CUDA_SUCCESS);
 	assert_int_equal(driver.waits, 1);
 	assert_false(cm_host_work_exists());
 }
@@ -164,13 +165,13 @@ CM_TEST_WITH(a_handle_that_comes_again_elsewhere_is_waited_for_there, begin, NUL
 {
 	driver.query = CUDA_SUCCESS;
 	cm_host_work_note(stream, false);
-	assert_int_equal(cm_host_work_await(0), CUDA_SUCCESS);
+	assert_int_equal(cm_host_work_await(0, &broken), CUDA_SUCCESS);
 	cm_host_work_forget_stream(stream);
 	cm_context_forget_streams();
 	driver.query = CUDA_ERROR_NOT_READY;
 	driver.of_stream = second;
 	cm_host_work_note(stream, false);
-	assert_int_equal(cm_host_work_await(OTHER_DEVICE), CUDA_SUCCESS);
+	assert_int_equal(cm_host_work_await(OTHER_DEVICE, &broken), CUDA_SUCCESS);
 	assert_int_equal(driver.waits, 1);
 	assert_ptr_equal(driver.recorded_in, second);
 }
@@ -179,7 +180,7 @@ CM_TEST_WITH(two_frees_at_once_leave_one_event, begin, NULL)
 {
 	cm_host_work_note(stream, false);
 	driver.frees_meanwhile = true;
-	assert_int_equal(cm_host_work_await(0), CUDA_SUCCESS);
+	assert_int_equal(cm_host_work_await(0, &broken), CUDA_SUCCESS);
 	assert_int_equal(driver.waits, 2);
 	assert_int_equal(driver.created - driver.destroyed, 1);
 }
@@ -189,7 +190,7 @@ CM_TEST_WITH(an_event_is_of_the_context_of_its_stream, begin, NULL)
 {
 	cm_host_work_note(stream, false);
 	cm_host_work_before_other(stream, false);
-	assert_int_equal(cm_host_work_await(0), CUDA_SUCCESS);
+	assert_int_equal(cm_host_work_await(0, &broken), CUDA_SUCCESS);
 	cm_host_work_note(stream, false);
 	driver.recorded = 0;
 	driver.current = second;
@@ -217,7 +218,7 @@ CM_TEST_WITH(a_question_that_fails_is_no_answer, begin, NULL)
 {
 	driver.query = CUDA_ERROR_INVALID_HANDLE;
 	cm_host_work_note(stream, false);
-	assert_int_equal(cm_host_work_await(0), CUDA_SUCCESS);
+	assert_int_equal(cm_host_work_await(0, &broken), CUDA_SUCCESS);
 	assert_int_equal(driver.whole, 1);
 }
 
@@ -225,7 +226,8 @@ CM_TEST_WITH(an_error_that_stays_is_returned, begin, NULL)
 {
 	driver.query = CUDA_ERROR_ILLEGAL_ADDRESS;
 	cm_host_work_note(stream, false);
-	assert_int_equal(cm_host_work_await(0), CUDA_ERROR_ILLEGAL_ADDRESS);
+	assert_int_equal(cm_host_work_await(0, &broken), CUDA_ERROR_ILLEGAL_ADDRESS);
+	assert_ptr_equal((void *)(uintptr_t)broken, first);
 	assert_false(cm_host_work_exists());
 }
 
@@ -236,7 +238,7 @@ CM_TEST_WITH(more_streams_than_rows_are_all_waited_for, begin, NULL)
 
 	for (i = 0; i < 40; i++)
 		cm_host_work_note(HANDLE(0x1000 + i), false);
-	assert_int_equal(cm_host_work_await(0), CUDA_SUCCESS);
+	assert_int_equal(cm_host_work_await(0, &broken), CUDA_SUCCESS);
 	assert_false(cm_host_work_exists());
 	assert_int_equal(driver.waits + driver.whole, 32);
 	assert_true(driver.whole >= 1);
