@@ -16,6 +16,7 @@
 #include "tools/cli/width.h"
 #include "tools/output/output.h"
 #include "tools/output/size.h"
+#include "tools/processes/collect.h"
 #include "tools/run/verb_run.h"
 #include "tools/verbs/verbs.h"
 
@@ -138,11 +139,22 @@ static void print_help(void)
 		     "127.");
 }
 
+/* The verb that somebody has left out; NULL: none is likely. */
+static const char *find_meant(const char *word)
+{
+	uint64_t pid;
+
+	if (!cm_number_parse(word, INT32_MAX, &pid))
+		return "show";
+	if (!cm_is_file_name(word) || access(word, F_OK))
+		return NULL;
+	return access(word, X_OK) ? "report" : "run";
+}
+
 /* The verb of this name, or NULL with a complaint made. */
 static const struct cm_verb *find_verb(const char *name)
 {
-	const char *names[sizeof(verbs) / sizeof(verbs[0])];
-	uint64_t pid;
+	const char *names[sizeof(verbs) / sizeof(verbs[0])], *meant;
 	size_t n;
 
 	for (n = 0; verbs[n].name; n++) {
@@ -150,9 +162,10 @@ static const struct cm_verb *find_verb(const char *name)
 			return &verbs[n];
 		names[n] = verbs[n].name;
 	}
-	if (!cm_number_parse(name, INT32_MAX, &pid))
-		cm_complain("'%s' is not a command (did you mean 'show %s'?); see '%s --help'",
-			    name, name, CM_PROGRAM);
+	meant = find_meant(name);
+	if (meant)
+		cm_complain("'%s' is not a command (did you mean '%s %s'?); see '%s --help'", name,
+			    meant, name, CM_PROGRAM);
 	else
 		cm_complain_unknown("command", "", name, names, n, "; see '%s --help'", CM_PROGRAM);
 	return NULL;

@@ -262,6 +262,8 @@ CASES = [
     ('version', '--version'),
     ('version-of-verb', 'show -V'),
     ('no-verb', '5000001'),
+    ('verb-forgotten', '{static} x'),
+    ('verb-of-file', '{healthy}'),
     ('verb-unknown', 'stats'),
     ('verb-strange', 'frobnicate'),
     ('option-unknown', 'ls --jsn'),
