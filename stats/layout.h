@@ -251,7 +251,7 @@ struct cm_option_row {
 	char name[48];
 	char value[64];
 	char fallback[64]; /* the default */
-	char origin[16];   /* default, environment, program, tool */
+	char origin[16];   /* default, environment, library, tool */
 	char help[192];
 };
 

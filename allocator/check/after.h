@@ -10,7 +10,7 @@
 
 #include "allocator/cache.h"
 
-/* With the build option `invariants`: the operation that has just ended is the one to blame. */
+/* If it finds a fault, the operation that has just ended is the one to blame. */
 static inline void cm_check_after(struct cm_cache *cache)
 {
 #if CM_INVARIANTS

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The heaps of a context in shards after the first one, made when they are first needed.
+ */
 #ifndef CM_ALLOCATOR_ENTRY_CREATE_H
 #define CM_ALLOCATOR_ENTRY_CREATE_H
 

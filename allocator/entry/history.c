@@ -9,8 +9,8 @@
 #include "allocator/state/state.h"
 #include "stats/counters.h"
 
-/* The rings that are switched on. The event lock is held, so no device is added meanwhile. -1: one
- * has no space. */
+/* Opens the rings that are switched on and closes the others. The event lock is held, so no device
+ * is added meanwhile. -ENOSPC: there is no space for one. */
 static int open_rings_event_locked(struct cm_cache *cache, uint64_t events)
 {
 	const uint32_t n = atomic_load_explicit(&cache->devices, memory_order_relaxed);

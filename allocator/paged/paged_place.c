@@ -11,7 +11,7 @@
 
 #define PAGE CM_PAGED_PAGE
 
-/* A row of missing pages, and the runs at its ends. */
+/* A span of missing pages, and the runs at its ends. */
 struct gap {
 	struct cm_paged_span pages;
 	uint32_t left; /* runs, 0: none, or none that may be joined */
@@ -34,7 +34,7 @@ static uint32_t joinable(const struct cm_heap *heap, uint32_t run)
 	return run && segment->heap == heap->index && cm_heap_recycles(heap, segment) ? run : 0;
 }
 
-/* The last block of a run, or its first one; 0: of none. */
+/* The last block of a run; 0 for no run. */
 static uint32_t tail_of(struct cm_heap *heap, struct cm_paged *paged, uint32_t run)
 {
 	struct cm_paged_page *last;
@@ -52,7 +52,6 @@ static uint32_t head_of(struct cm_heap *heap, uint32_t run)
 	return run ? heap->cache->segment[run].first : 0;
 }
 
-/* The same if it is free, else 0. */
 uint32_t cm_paged_free_tail(struct cm_heap *heap, struct cm_paged *paged, uint32_t run)
 {
 	const uint32_t tail = tail_of(heap, paged, run);
@@ -160,8 +159,6 @@ bool cm_paged_choose_place(const struct cm_paged_request *request, bool packed,
 	return found;
 }
 
-/* Enters the mapped pages; *ret_block is the free block that contains them. -EAGAIN: meanwhile the
- * context was destroyed, or caching has stopped. */
 int cm_paged_enter_locked(const struct cm_paged_request *request,
 			  const struct cm_paged_place *place, uint32_t *ret_block)
 {

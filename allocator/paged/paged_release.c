@@ -27,7 +27,7 @@ static uint64_t tick_of_handle(const struct cm_paged *paged, uint32_t end, uint3
 	return tick;
 }
 
-/* The rows of handles of equal ticks in a free block. */
+/* The spans of handles of equal ticks in a free block. */
 static void each_idle_of(struct cm_heap *heap, struct cm_paged *paged, uint32_t index,
 			 void (*each)(void *data, const struct cm_paged_idle *idle), void *data)
 {
@@ -82,7 +82,7 @@ static void keep_older(void *data, const struct cm_paged_idle *idle)
 		*oldest = *idle;
 }
 
-/* Makes the pages that have been idle longest stolen pages, from the end of their row. */
+/* Makes the pages that have been idle longest stolen pages, from the end of their span. */
 static void cut_idlest_event_locked(struct cm_device *device, uint32_t most,
 				    struct cm_paged_stolen *stolen)
 {
@@ -130,7 +130,7 @@ static bool find_idle(struct cm_heap *heap, const struct cm_paged *paged, uint32
 }
 
 /* Takes idle pages of a heap out of the tables until there are none or too many parts.
- * `unreclaimed segments`: of runs that are not recycled alone. */
+ * `unreclaimed`: only of runs that are not recycled. */
 static void collect_locked(struct cm_heap *heap, bool unreclaimed, struct cm_paged_stolen *stolen)
 {
 	struct cm_cache *cache = heap->cache;

@@ -61,7 +61,7 @@ static void take_from_bins(struct cm_heap *heap, uint32_t index)
 		cm_bins_remove(&heap->bins[cm_segment_pool(run)], index);
 }
 
-/* A row for what was a part of `like`, or is about to be. */
+/* Makes a row, whose bytes and blocks are set, a run of the heap. */
 static void fill_run(struct cm_heap *heap, uint32_t s, uint32_t flags, uint32_t stack)
 {
 	struct cm_segment *run = &heap->cache->segment[s];

@@ -37,7 +37,7 @@ static bool take_cached(const struct request *request)
 	return taken;
 }
 
-/* Takes an idle block out of the counters, before give_back. */
+/* Takes an idle block out of the counters, before release_block. */
 static void pop_locked(struct cm_cache *cache, uint32_t index,
 		       struct cm_pending_release *ret_release)
 {

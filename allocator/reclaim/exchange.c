@@ -49,7 +49,8 @@ static void list_idle_locked(struct cm_device *device, struct idle *idle)
 	}
 }
 
-/* Leaves the smallest one that is `need` bytes, else the largest and so on for the rest. */
+/* Keeps as few as are `need` bytes together: the largest ones, and last the smallest that is what
+ * they lack. */
 static void choose_idle(const struct cm_cache *cache, uint64_t need, struct idle *idle)
 {
 	uint32_t *segment = idle->segment, n = 0, at, last;

@@ -22,8 +22,8 @@ void cm_settings_apply(struct cm_config *config, struct cm_policy *ret_policy);
 
 /*
  * Changes an option while the program runs, to a value as it would be typed, and its row in the
- * region. -EINVAL: there is no such option or value; -EOPNOTSUPP: it can't be
- * changed now.
+ * region. -EINVAL: there is no such option or value; -EOPNOTSUPP: it can't be changed now; -ENOSPC:
+ * there is no memory for its row.
  */
 int cm_settings_change(struct cm_cache *cache, struct cm_region *region, uint64_t option,
 		       const char *value);

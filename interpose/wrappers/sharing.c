@@ -39,7 +39,6 @@ static bool is_exportable(const struct cm_place_info *info)
 	return info->block_addr == info->segment_addr && !(info->segment_flags & CM_SEGMENT_PAGED);
 }
 
-/* A handle names a whole driver allocation, and an importer gets its base. */
 static CUresult export(CUipcMemHandle *handle, CUdeviceptr addr)
 {
 	const struct cm_place_info info = cm_process_lookup(addr);
