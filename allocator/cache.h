@@ -111,9 +111,9 @@ int cm_cache_mem_info(struct cm_cache *cache, uint64_t ctx, uint64_t *ret_free,
 		      uint64_t *ret_total);
 /*
  * The first call says that the driver is about to destroy a context that has no heap, or no longer,
- * the second that it has answered. In between, work of the context may still run and
- * touch memory that other contexts free, and its events can no longer be queried: so no memory
- * becomes ready. The contexts are locked in both calls.
+ * the second that it has answered. In between, work of the context may still run and touch memory
+ * that other contexts free, and its events can no longer be queried: so no memory becomes ready.
+ * The contexts are locked in both calls.
  */
 void cm_cache_context_is_ending(struct cm_cache *cache);
 void cm_cache_context_has_ended(struct cm_cache *cache);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The module map: which objects are loaded where, so that a return address can be named when the
- * process has ended. Kept in the region and updated on demand, never by a
- * signal or in the background.
+ * process has ended. Kept in the region and updated on demand, never by a signal or in the
+ * background.
  *
  * Thread-safe. Uses dl_iterate_phdr, which takes the loader's lock for the list of objects: no
  * other lock may be held by the caller. That lock is held by a program only while it iterates

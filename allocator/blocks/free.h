@@ -60,8 +60,8 @@ CM_ALWAYS_INLINE void cm_free_want_close(struct cm_cache *cache, const struct cm
 		atomic_store_explicit(&cache->wants_close, true, memory_order_relaxed);
 }
 
-/* Frees a block in use: it waits in the open epoch, or is FREE at
- * once. `self` is the thread's id. `usual`: the policy and what is recorded are the defaults. */
+/* Frees a block in use: it waits in the open epoch, or is FREE at once. `self` is the thread's id.
+ * `usual`: the policy and what is recorded are the defaults. */
 CM_ALWAYS_INLINE void cm_free_block(struct cm_heap *heap, struct cm_device *device, uint32_t self,
 				    struct cm_block *block, uint32_t index, enum cm_pool pool,
 				    bool waits, bool usual)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What happens to a request that no ready block serves, step by step
- * (docs/architecture.md).
+ * What happens to a request that no ready block serves, step by step (docs/architecture.md).
  */
 #ifndef CM_ALLOCATOR_ENTRY_SLOW_PATH_H
 #define CM_ALLOCATOR_ENTRY_SLOW_PATH_H

@@ -22,8 +22,8 @@ void cm_uncached_fini(struct cm_uncached *uncached);
 
 /* Adds new memory, under a name that nothing else has now. A name of 0 is not counted. If a
  * suspended context had its address, waits as cm_cache_await_place; a block of ours that had it was
- * freed without our hooks, and is retired. Bytes that were taken from
- * the limit but are not counted here return to the limit. */
+ * freed without our hooks, and is retired. Bytes that were taken from the limit but are not counted
+ * here return to the limit. */
 void cm_uncached_add(struct cm_cache *cache, enum cm_uncached_name name, uint64_t key,
 		     const struct cm_uncached_memory *memory);
 

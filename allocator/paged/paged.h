@@ -27,8 +27,8 @@
  * Memory of the context for `bytes` rounded to `size`, by adding pages. -ENOENT: not possible, for
  * example since the driver refused a page: ask for a segment. -EAGAIN: the context is gone, or
  * caching has stopped in it. -EBUSY: a capture is active, and the caller is outside of the gate.
- * Other errors as cm_cache_alloc, or the driver's out of memory. The
- * gate is entered, the event lock and the device's lock are not held.
+ * Other errors as cm_cache_alloc, or the driver's out of memory. The gate is entered, the event
+ * lock and the device's lock are not held.
  */
 int cm_paged_alloc(struct cm_heap *heap, uint64_t ctx, uint64_t size, uint64_t bytes,
 		   uint64_t *ret_addr);

@@ -8,8 +8,9 @@
  * of the public C API: when a thread comes that holds the GIL, or, if one without it comes first,
  * when the interpreter makes the call that it is then asked for (Py_AddPendingCall). If they
  * differ, or the layout of this Python is not known, the API alone is used, and threads without the
- * GIL have no Python frames.
- * While the API is used, garbage collection is off, since a finalizer could call CUDA.
+ * GIL have no Python frames. While the API is used, garbage collection is off, since a finalizer
+ * could call CUDA.
+ *
  * Thread-safe.
  */
 #ifndef CM_INTERPOSE_STACKS_PYTHON_H

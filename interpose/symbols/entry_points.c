@@ -2,8 +2,8 @@
 /*
  * dlsym and dlvsym: the filter that the stubs of dlsym_<machine>.S call. It answers look-ups of
  * hooked functions alone, and at others calls nothing of the C library, whose functions may be
- * another library's interceptors that are not ready yet. For the same reason this
- * file is built without sanitizers and builtins.
+ * another library's interceptors that are not ready yet. For the same reason this file is built
+ * without sanitizers and builtins.
  */
 #include "interpose/symbols/entry_points.h"
 

@@ -5,8 +5,7 @@
  *
  * A handle names the driver's whole allocation, and the importer gets its base. The base that a
  * program is told is its own block's (pointer.c), so what it hands on is the offset in the block: a
- * handle of a block inside a larger allocation is refused.
- * Thread-safe.
+ * handle of a block inside a larger allocation is refused. Thread-safe.
  */
 #include <errno.h>
 
