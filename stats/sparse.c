@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <sys/mman.h>
 
+#define FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
+
 /* Whether new mappings are filled at once: pages that are locked may not be discarded. mincore(2)
  * would tell too, but is not among the calls that systemd allows services (@system-service). */
 static bool is_all_locked(void)
@@ -23,9 +25,9 @@ static bool is_all_locked(void)
 }
 
 /* What nobody may read is not filled when it is locked, and stays unfilled once it is unlocked. */
-static void *map_unfilled(size_t bytes, int flags, int fd)
+static void *map_unfilled(size_t bytes)
 {
-	void *map = mmap(NULL, bytes, PROT_NONE, flags | MAP_NORESERVE, fd, 0);
+	void *map = mmap(NULL, bytes, PROT_NONE, FLAGS, -1, 0);
 	int err;
 
 	if (map == MAP_FAILED)
@@ -38,13 +40,13 @@ static void *map_unfilled(size_t bytes, int flags, int fd)
 	return NULL;
 }
 
-/* Only if needed: valgrind looks at each page of a range whose protection is changed. */
-void *cm_sparse_map(size_t bytes, int flags, int fd)
+/* map_unfilled only if needed: valgrind looks at each page of a range whose protection changes. */
+void *cm_sparse_map(size_t bytes)
 {
 	void *map;
 
 	if (is_all_locked())
-		return map_unfilled(bytes, flags, fd);
-	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, fd, 0);
+		return map_unfilled(bytes);
+	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, FLAGS, -1, 0);
 	return map == MAP_FAILED ? NULL : map;
 }

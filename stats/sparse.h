@@ -9,10 +9,9 @@
 #include <stddef.h>
 
 /*
- * As mmap(2) for reading and writing, with MAP_NORESERVE; NULL and errno if it fails. A page gets
- * memory when it is touched, even after mlockall(2) with MCL_FUTURE, which would fill a plain
- * mapping at once.
+ * New memory of zeroes, for munmap(2); NULL and errno if it fails. A page takes memory when it is
+ * touched, even after mlockall(2) with MCL_FUTURE, which would fill a plain mapping at once.
  */
-void *cm_sparse_map(size_t bytes, int flags, int fd);
+void *cm_sparse_map(size_t bytes);
 
 #endif

@@ -17,14 +17,9 @@
 _Static_assert((CELL_BYTES + sizeof(struct cm_page)) * 100 <= CM_PAGE_BYTES,
 	       "takes at most 1 % of the small pool");
 
-static void *map_memory(size_t bytes)
-{
-	return cm_sparse_map(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-}
-
 int cm_page_map_init(struct cm_page_map *map, struct cm_block *table)
 {
-	*map = (struct cm_page_map){.top = map_memory(TOP_BYTES), .block = table};
+	*map = (struct cm_page_map){.top = cm_sparse_map(TOP_BYTES), .block = table};
 	return map->top ? 0 : -ENOMEM;
 }
 
@@ -58,7 +53,7 @@ static struct cm_page *page_of(struct cm_page_map *map, uint64_t page)
 	struct cm_page **slot = &map->top[at];
 
 	if (!*slot) {
-		struct cm_page *leaf = map_memory(LEAF_BYTES);
+		struct cm_page *leaf = cm_sparse_map(LEAF_BYTES);
 
 		if (!leaf)
 			return NULL;

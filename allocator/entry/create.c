@@ -42,7 +42,7 @@ static void *map_zeroed(size_t bytes)
 
 int cm_cache_create(const struct cm_cache_params *params, struct cm_cache **ret_cache)
 {
-	struct cm_cache *cache = cm_sparse_map(sizeof(*cache), MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	struct cm_cache *cache = cm_sparse_map(sizeof(*cache));
 	bool unlimited;
 
 	if (!cache)

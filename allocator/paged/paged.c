@@ -32,7 +32,7 @@ static struct cm_paged *reserve(struct cm_heap *heap)
 	if (bytes < RANGE_LEAST)
 		bytes = RANGE_LEAST;
 	bytes = bytes / PAGE * PAGE;
-	paged = cm_sparse_map(cm_paged_table_bytes(bytes), MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	paged = cm_sparse_map(cm_paged_table_bytes(bytes));
 	if (!paged)
 		return NULL;
 	paged->bytes = bytes;
