@@ -16,6 +16,7 @@
 #include "stats/region.h"
 #include "stats/region_lock.h"
 #include "stats/region_mode.h"
+#include "stats/region_name.h"
 #include "stats/start_time.h"
 
 #define ENTRIES_MOST   4096 /* of the folder, that a sweep reads */
@@ -34,18 +35,14 @@ struct leftover {
 /* Whether `name` is a region of this user whose process is gone. */
 static bool is_leftover(const char *name)
 {
-	unsigned uid, pid;
-	unsigned long long start;
+	struct cm_region_name parts;
 	uint64_t now = 0;
-	int end = 0;
 
-	/* NOLINTNEXTLINE(cert-err34-c): a name with other numbers than ours is not ours */
-	if (sscanf(name, CM_REGION_PREFIX "%u.%u.%llu%n", &uid, &pid, &start, &end) != 3 ||
-	    name[end] != '\0' || uid != (unsigned)geteuid())
+	if (!cm_region_name_parse(name, &parts) || parts.uid != geteuid())
 		return false;
-	switch (cm_process_start_time(pid, &now)) {
+	switch (cm_process_start_time((uint32_t)parts.pid, &now)) {
 	case 0:
-		return now != start;
+		return now != parts.start;
 	case -ESRCH:
 		return true;
 	default:
@@ -121,7 +118,7 @@ static bool examine(int dir, struct leftover *found)
 	return dead;
 }
 
-static size_t find_leftovers(DIR *stream, struct leftover *found, size_t max)
+static size_t find_leftovers(DIR *stream, struct leftover found[LEFTOVERS_MOST])
 {
 	struct timespec now;
 	struct dirent *entry;
@@ -130,7 +127,8 @@ static size_t find_leftovers(DIR *stream, struct leftover *found, size_t max)
 	int seen;
 
 	(void)clock_gettime(CLOCK_REALTIME, &now);
-	for (seen = 0; n < max && seen < ENTRIES_MOST && (entry = readdir(stream)); seen++) {
+	for (seen = 0; n < LEFTOVERS_MOST && seen < ENTRIES_MOST && (entry = readdir(stream));
+	     seen++) {
 		if (!is_leftover(entry->d_name) ||
 		    fstatat(dirfd(stream), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
 		    !S_ISREG(st.st_mode) || st.st_uid != geteuid())
@@ -189,7 +187,7 @@ int cm_region_sweep(const char *dir, const struct cm_region_keep *keep)
 		free(found);
 		return 0;
 	}
-	n = find_leftovers(stream, found, LEFTOVERS_MOST);
+	n = find_leftovers(stream, found);
 	qsort(found, n, sizeof(*found), by_age);
 	removed = remove_leftovers(stream, found, n, keep ? keep : &none);
 	(void)closedir(stream);
