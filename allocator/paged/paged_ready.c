@@ -103,29 +103,22 @@ static bool is_idle_event_locked(const struct cm_paged_request *request)
 						 request->heap->device);
 }
 
-/* Which ready block serves a request; 0: none. */
-typedef uint32_t find_block(const struct cm_paged_request *request, uint64_t most);
-
-/* The block that fits best, if the request would divide a handle of it. */
-static uint32_t find_divided_locked(const struct cm_paged_request *request, uint64_t most)
+/* The ready block that fits best, if the request would divide a handle of it; else 0. */
+static uint32_t find_divided_locked(const struct cm_paged_request *request)
 {
 	const struct cm_bins *bins = &request->heap->bins[cm_size_pool(request->size)];
 	const uint32_t index = cm_bins_find(bins, request->size).index;
 
-	(void)most;
 	return index && divided_locked(request, index).count ? index : 0;
 }
 
-/* One that touches at most so many pages. */
-static uint32_t find_spared_locked(const struct cm_paged_request *request, uint64_t most)
+/* By a block that was spared and touches at most `most` pages, if that is not 0; else by one whose
+ * handle is divided. */
+static int take_ready(const struct cm_paged_request *request, uint64_t most)
 {
-	return cm_fragmentation_find_reserved_locked(request->heap, request->size, most);
-}
-
-static int take_ready(const struct cm_paged_request *request, find_block *find, uint64_t most)
-{
-	struct cm_device *device = request->heap->device;
-	struct cm_cache *cache = request->heap->cache;
+	struct cm_heap *heap = request->heap;
+	struct cm_device *device = heap->device;
+	struct cm_cache *cache = heap->cache;
 	struct cm_paged_stolen stolen = {.parts = 0};
 	struct cm_paged_place place = {0};
 	uint32_t index = 0;
@@ -136,7 +129,8 @@ static int take_ready(const struct cm_paged_request *request, find_block *find, 
 	idle = is_idle_event_locked(request);
 	cm_lock_acquire(&device->lock);
 	if (cm_paged_stands_locked(request))
-		index = find(request, most);
+		index = most ? cm_fragmentation_find_reserved_locked(heap, request->size, most)
+			     : find_divided_locked(request);
 	err = take_or_cut_locked(request, index, idle, CM_SCALAR_cache_hits, &place, &stolen);
 	cm_lock_release(&device->lock);
 	cm_lock_release(&cache->event_lock);
@@ -147,14 +141,14 @@ int cm_paged_divide(const struct cm_paged_request *request)
 {
 	const bool divides = CM_WITH_LOCK(&request->heap->device->lock,
 					  cm_paged_stands_locked(request) &&
-						  find_divided_locked(request, 0));
+						  find_divided_locked(request));
 
-	return divides ? take_ready(request, find_divided_locked, 0) : -ENOENT;
+	return divides ? take_ready(request, 0) : -ENOENT;
 }
 
 int cm_paged_take_spared(const struct cm_paged_request *request, uint64_t most)
 {
-	return take_ready(request, find_spared_locked, most);
+	return take_ready(request, most);
 }
 
 int cm_paged_take_added(const struct cm_paged_request *request, const struct cm_paged_place *place)
@@ -351,7 +345,7 @@ static int take_of_others_locked(const struct cm_paged_request *request,
 			return err;
 	} else {
 		gather_locked(request, idle, stolen);
-		block = find_divided_locked(request, 0);
+		block = find_divided_locked(request);
 		if (!block)
 			return cm_heap_take_unfragmenting_locked(heap, request->size,
 								 request->bytes, request->ret_addr);
