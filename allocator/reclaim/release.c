@@ -17,6 +17,7 @@
 
 /* What to release: a filter over wholly free segments. */
 struct choice {
+	/* NULL: all of them. */
 	bool (*wants)(const struct choice *choice, const struct cm_segment *segment);
 	struct cm_cache *cache;
 	const struct cm_heap *heap;
@@ -78,7 +79,8 @@ static uint32_t collect(struct cm_device *device, const struct choice *choice, u
 	for (; *at < end && n < BATCH && found < choice->enough; (*at)++) {
 		const struct cm_segment *segment = &cache->segment[*at];
 
-		if (!cm_release_can(device, segment) || !choice->wants(choice, segment))
+		if (!cm_release_can(device, segment) ||
+		    (choice->wants && !choice->wants(choice, segment)))
 			continue;
 		cm_release_take_locked(device, *at, &release[n]);
 		found += release[n++].size;
@@ -102,27 +104,21 @@ static uint64_t release_chosen(struct cm_device *device, const struct choice *ch
 	return bytes;
 }
 
-static bool any(const struct choice *choice, const struct cm_segment *segment)
-{
-	(void)choice;
-	(void)segment;
-	return true;
-}
-
 static bool not_recycled(const struct choice *choice, const struct cm_segment *segment)
 {
 	return !cm_segment_is_recycled(choice->cache, segment);
 }
 
-static uint32_t age_of(const struct choice *choice, const struct cm_segment *segment)
+static uint32_t age_of(struct cm_cache *cache, const struct cm_segment *segment)
 {
-	return cm_segment_heap(choice->cache, segment)->searches[CM_POOL_LARGE] -
-	       choice->cache->block[segment->first].age;
+	return cm_segment_heap(cache, segment)->searches[CM_POOL_LARGE] -
+	       cache->block[segment->first].age;
 }
 
 static bool large_and_aged(const struct choice *choice, const struct cm_segment *segment)
 {
-	return !(segment->flags & CM_SEGMENT_SMALL) && age_of(choice, segment) >= choice->limit;
+	return !(segment->flags & CM_SEGMENT_SMALL) &&
+	       age_of(choice->cache, segment) >= choice->limit;
 }
 
 static bool of_heap_and_size(const struct choice *choice, const struct cm_segment *segment)
@@ -180,7 +176,7 @@ bool cm_release_has_pending(struct cm_device *device)
 
 uint64_t cm_release_free(struct cm_device *device)
 {
-	const struct choice choice = {.wants = any, .cache = device->cache, .enough = UINT64_MAX};
+	const struct choice choice = {.cache = device->cache, .enough = UINT64_MAX};
 	uint64_t bytes = cm_paged_release(device);
 	struct cm_device *each;
 
@@ -288,7 +284,6 @@ int cm_release_unreclaimed_segment(struct cm_device *device, uint32_t s)
 /* The average age of the large pool's wholly free segments; false if there are none. */
 static bool average_age(struct cm_device *device, uint64_t *ret_age)
 {
-	const struct choice choice = {.cache = device->cache};
 	struct cm_cache *cache = device->cache;
 	uint64_t sum = 0, n = 0;
 	uint32_t s, end;
@@ -300,7 +295,7 @@ static bool average_age(struct cm_device *device, uint64_t *ret_age)
 
 		if (!cm_release_can(device, segment) || segment->flags & CM_SEGMENT_SMALL)
 			continue;
-		sum += age_of(&choice, segment);
+		sum += age_of(cache, segment);
 		n++;
 	}
 	cm_lock_release(&device->lock);
