@@ -25,12 +25,8 @@ bool cm_pinned_close_event_locked(struct cm_cache *cache)
 void cm_pinned_close_worthy_event_locked(struct cm_cache *cache)
 {
 	struct cm_pinned *pinned = &cache->pinned;
-	bool worthy;
 
-	cm_lock_acquire(&pinned->lock);
-	worthy = cm_pinned_is_worth_closing_locked(pinned);
-	cm_lock_release(&pinned->lock);
-	if (worthy)
+	if (CM_WITH_LOCK(&pinned->lock, cm_pinned_is_worth_closing_locked(pinned)))
 		(void)cm_pinned_close_event_locked(cache);
 }
 
@@ -76,12 +72,9 @@ void cm_pinned_forget_event_locked(struct cm_cache *cache, const struct cm_heap 
 uint64_t cm_pinned_pending(struct cm_cache *cache)
 {
 	const struct cm_host_row *row = cache->pinned.row;
-	int64_t bytes;
 
-	cm_lock_acquire(&cache->pinned.lock);
-	bytes = row->active_bytes.current - row->allocated_bytes.current;
-	cm_lock_release(&cache->pinned.lock);
-	return (uint64_t)bytes;
+	return (uint64_t)CM_WITH_LOCK(&cache->pinned.lock,
+				      row->active_bytes.current - row->allocated_bytes.current);
 }
 
 /* One poll: whether all that was closed is ready. */

@@ -304,12 +304,7 @@ void cm_epoch_end_wait_event_locked(const struct cm_program_wait *wait)
 
 bool cm_epoch_can_ask(struct cm_cache *cache)
 {
-	bool can;
-
-	cm_lock_acquire(&cache->event_lock);
-	can = cm_fence_is_possible(cache);
-	cm_lock_release(&cache->event_lock);
-	return can;
+	return CM_WITH_LOCK(&cache->event_lock, cm_fence_is_possible(cache));
 }
 
 bool cm_epoch_open_is_clean(struct cm_heap *heap)
@@ -321,13 +316,10 @@ bool cm_epoch_open_is_clean(struct cm_heap *heap)
 
 static bool is_on_its_way(struct cm_device *device)
 {
-	bool runs;
+	struct cm_fence *probe = &device->first->probe;
 
-	cm_lock_acquire(&device->cache->event_lock);
-	runs = !cm_fence_is_complete_event_locked(&device->first->probe, device) &&
-	       !device->first->probe.broken;
-	cm_lock_release(&device->cache->event_lock);
-	return runs;
+	return CM_WITH_LOCK(&device->cache->event_lock,
+			    !cm_fence_is_complete_event_locked(probe, device) && !probe->broken);
 }
 
 /* False: it could not be recorded, and says nothing. */

@@ -34,11 +34,8 @@ static void put(struct place *table, uintptr_t handle, uint64_t devices)
 
 static uint64_t get(struct place *table, uintptr_t handle)
 {
-	struct place found;
+	const struct place found = CM_WITH_LOCK(&lock, *place_of(table, handle));
 
-	cm_lock_acquire(&lock);
-	found = *place_of(table, handle);
-	cm_lock_release(&lock);
 	return found.handle == handle ? found.devices : CM_ALL_DEVICES;
 }
 

@@ -171,11 +171,8 @@ void cm_graph_work_note(CUgraphExec exec, CUgraph graph)
 
 static struct reached reached_by(CUgraphExec exec)
 {
-	struct instantiated found;
+	const struct instantiated found = CM_WITH_LOCK(&lock, *place_of(exec));
 
-	cm_lock_acquire(&lock);
-	found = *place_of(exec);
-	cm_lock_release(&lock);
 	return found.exec == (uintptr_t)exec ? found.reached : everything;
 }
 
