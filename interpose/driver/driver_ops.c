@@ -41,6 +41,21 @@
 		err_;                        \
 	})
 
+/* The same as UNCANCELLED in the relaxed capture mode: in another one any allocation, query or wait
+ * counts as unsafe. */
+#define RELAXED(call)                                                       \
+	({                                                                  \
+		CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED; \
+		int err_;                                                   \
+                                                                            \
+		cm_cancel_hold();                                           \
+		(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode_);    \
+		err_ = (int)(call);                                         \
+		(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode_);    \
+		cm_cancel_allow();                                          \
+		err_;                                                       \
+	})
+
 static CUcontext as_context(uint64_t ctx)
 {
 	return (CUcontext)(uintptr_t)ctx;
@@ -183,19 +198,9 @@ static int range_open(int32_t ordinal, uint64_t addr, uint64_t bytes)
 	return UNCANCELLED(cm_real.cuMemSetAccess(addr, bytes, &access, 1));
 }
 
-/* In a thread whose capture mode is not relaxed, the call would count as unsafe, as any allocation
- * does. */
 static int range_open_ungated(int32_t ordinal, uint64_t addr, uint64_t bytes)
 {
-	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-	int err;
-
-	cm_cancel_hold();
-	(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode);
-	err = range_open(ordinal, addr, bytes);
-	(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode);
-	cm_cancel_allow();
-	return err;
+	return RELAXED(range_open(ordinal, addr, bytes));
 }
 
 static bool has_attribute(int32_t ordinal, CUdevice_attribute attribute)
@@ -314,30 +319,16 @@ static int event_query(uint64_t ctx, uint64_t event)
 	return (int)cm_real.cuEventQuery(as_event(event));
 }
 
-/* In a thread whose capture mode is not relaxed, any query counts as unsafe, and so does a wait. */
-static int ask_ungated(CUevent event, CUresult (*ask)(CUevent event))
-{
-	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-	CUresult res;
-
-	cm_cancel_hold();
-	(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode);
-	res = ask(event);
-	(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode);
-	cm_cancel_allow();
-	return (int)res;
-}
-
 static int event_query_ungated(uint64_t ctx, uint64_t event)
 {
 	(void)ctx;
-	return ask_ungated(as_event(event), cm_real.cuEventQuery);
+	return RELAXED(cm_real.cuEventQuery(as_event(event)));
 }
 
 static int event_wait_ungated(uint64_t ctx, uint64_t event)
 {
 	(void)ctx;
-	return ask_ungated(as_event(event), cm_real.cuEventSynchronize);
+	return RELAXED(cm_real.cuEventSynchronize(as_event(event)));
 }
 
 static int ctx_wait_event(uint64_t ctx, uint64_t event)
