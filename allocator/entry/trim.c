@@ -16,9 +16,10 @@
 #include "allocator/state/report.h"
 #include "allocator/state/state.h"
 #include "stats/counters.h"
+#include "stats/tick.h"
 
 /* How long a trim waits for work that may take its time. */
-#define TRIM_LIMIT_NS UINT64_C(1000000000)
+#define TRIM_LIMIT_NS CM_NS_PER_S
 
 #define LOOKS 32 /* at most this many looks at what is free, while others return memory */
 

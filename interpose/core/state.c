@@ -44,7 +44,7 @@ static void read_clocks(uint64_t *ret_tick, uint64_t *ret_time_ns)
 
 	*ret_tick = cm_tick();
 	(void)clock_gettime(CLOCK_REALTIME, &now);
-	*ret_time_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	*ret_time_ns = (uint64_t)now.tv_sec * CM_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
 void cm_process_stamp_start(struct cm_region *region)

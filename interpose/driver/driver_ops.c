@@ -355,14 +355,9 @@ static bool ctx_is_dead(uint64_t ctx)
 
 struct cm_work cm_work;
 
-uint64_t cm_clock_now_ns(void)
-{
-	return cm_monotonic_ns();
-}
-
 static void sleep_ns(uint64_t ns)
 {
-	struct timespec wait = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+	struct timespec wait = {(time_t)(ns / CM_NS_PER_S), (long)(ns % CM_NS_PER_S)};
 	int saved = errno;
 
 	/* Not nanosleep(3), which is a cancellation point: the thread may hold an allocator
@@ -417,7 +412,7 @@ const struct cm_driver_ops *cm_driver_ops(void)
 		.gate_leave = gate_leave,
 		.work_number = &cm_work.number,
 		.work_ended = &cm_work.ended,
-		.now_ns = cm_clock_now_ns,
+		.now_ns = cm_monotonic_ns,
 		.sleep_ns = sleep_ns,
 	};
 

@@ -26,9 +26,6 @@ struct cm_stream_free {
  * wait for the device as cuMemFree does. With addr 0 it is cuMemFree again. */
 void cm_driver_free_in_stream(struct cm_stream_free how);
 
-/* CLOCK_MONOTONIC in nanoseconds. */
-uint64_t cm_clock_now_ns(void);
-
 /* `work_number` and `work_ended` of struct cm_driver_ops: work that may run without bound. Alone in
  * their cache line, since every launch writes both. */
 struct cm_work {

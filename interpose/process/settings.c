@@ -12,10 +12,10 @@
 #include "interpose/core/log.h"
 #include "interpose/process/sharing_probe.h"
 #include "interpose/stacks/record.h"
+#include "stats/tick.h"
 
 #define CONFIG_ERRORS_LOGGED 8 /* errors of the configuration; a long one must not flood the log */
 #define MIB_SHIFT            20
-#define NS_PER_SECOND        UINT64_C(1000000000)
 
 static void log_config_error(void *arg, const char *text)
 {
@@ -118,7 +118,7 @@ static void fill_policy(const struct cm_config *config, const struct cm_probe_en
 	policy->shards = (enum cm_shards)config->shards;
 	policy->shards_most = count_shards(policy->shards);
 	policy->peer_processes = config->peer_processes;
-	policy->decay_ns = config->decay_seconds * NS_PER_SECOND;
+	policy->decay_ns = config->decay_seconds * CM_NS_PER_S;
 	policy->memory_fraction = config->per_process_memory_fraction;
 	policy->memory_limit = cm_settings_bytes(config->memory_limit_mb);
 	memcpy(policy->roundup_power2_divisions, config->roundup_power2_divisions,
@@ -146,7 +146,7 @@ static void set_per_process_memory_fraction(struct cm_cache *cache, const struct
 
 static void set_decay_seconds(struct cm_cache *cache, const struct cm_config *config)
 {
-	cm_cache_set_decay(cache, config->decay_seconds * NS_PER_SECOND);
+	cm_cache_set_decay(cache, config->decay_seconds * CM_NS_PER_S);
 }
 
 static void set_oom_report(struct cm_cache *cache, const struct cm_config *config)

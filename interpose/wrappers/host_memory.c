@@ -7,12 +7,12 @@
 #include "allocator/cache.h"
 #include "interpose/driver/capture.h"
 #include "interpose/driver/context.h"
-#include "interpose/driver/driver_ops.h"
 #include "interpose/driver/host_work.h"
 #include "interpose/process/process.h"
 #include "interpose/stacks/record.h"
 #include "interpose/symbols/hooks.h"
 #include "interpose/wrappers/retry_after_trim.h"
+#include "stats/tick.h"
 
 _Static_assert(CM_HOST_PORTABLE == CU_MEMHOSTALLOC_PORTABLE &&
 		       CM_HOST_MAPPED == CU_MEMHOSTALLOC_DEVICEMAP &&
@@ -138,7 +138,7 @@ static void count_registered(void *ptr, size_t bytes, uint64_t ns)
 
 static CUresult register_pages(void *ptr, size_t bytes, unsigned int flags)
 {
-	const uint64_t start = cm_clock_now_ns();
+	const uint64_t start = cm_monotonic_ns();
 	CUresult res;
 
 	ASK(res, cm_real.cuMemHostRegister_v2(ptr, bytes, flags));
@@ -146,7 +146,7 @@ static CUresult register_pages(void *ptr, size_t bytes, unsigned int flags)
 	if (res == CUDA_SUCCESS && flags & CU_MEMHOSTREGISTER_DEVICEMAP)
 		cm_host_work_count_kernels();
 	if (res == CUDA_SUCCESS)
-		count_registered(ptr, bytes, cm_clock_now_ns() - start);
+		count_registered(ptr, bytes, cm_monotonic_ns() - start);
 	return res;
 }
 
@@ -155,11 +155,11 @@ static CUresult unregister_pages(void *ptr)
 	struct cm_cache *cache = cm_process_cache_if_made();
 	const uint64_t addr = (uintptr_t)ptr;
 	const uint64_t which = cache ? cm_cache_host_find_registered(cache, addr) : 0;
-	const uint64_t start = cm_clock_now_ns();
+	const uint64_t start = cm_monotonic_ns();
 	const CUresult res = cm_real.cuMemHostUnregister(ptr);
 
 	if (res == CUDA_SUCCESS && which)
-		cm_cache_host_remove_registered(cache, addr, which, cm_clock_now_ns() - start);
+		cm_cache_host_remove_registered(cache, addr, which, cm_monotonic_ns() - start);
 	return res;
 }
 
