@@ -169,7 +169,7 @@ void cm_host_work_disable(void)
 	(void)cm_unusual_set(CM_UNUSUAL_HOST_WORK, false);
 }
 
-void cm_host_work_count_kernels(void)
+void cm_host_work_include_kernels(void)
 {
 	atomic_store_explicit(&cm_host_work_kernels, true, memory_order_relaxed);
 }

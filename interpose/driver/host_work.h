@@ -55,7 +55,7 @@ static inline bool cm_host_work_has_kernels(void)
 void cm_host_work_disable(void);
 
 /* The host has got memory that kernels can reach without a copy. */
-void cm_host_work_count_kernels(void);
+void cm_host_work_include_kernels(void);
 
 /* The driver has accepted such work on the stream, as the calling thread names it. Makes driver
  * calls only for a stream that it does not know. */

@@ -57,7 +57,7 @@ static void settle_from_pool(struct cm_uncached_request *request, CUdeviceptr ad
 	int ordinal = 0;
 
 	if (!cm_host_work_has_kernels() && cm_end_is_host(addr))
-		cm_host_work_count_kernels();
+		cm_host_work_include_kernels();
 	if (!request->cache)
 		return;
 	if (cm_real.cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, addr) !=

@@ -133,6 +133,6 @@ CUresult cm_wrap_cuMemHostGetDevicePointer_v2(CUdeviceptr *addr, void *host, uns
 	CUresult res = cm_real.cuMemHostGetDevicePointer_v2(addr, host, flags);
 
 	if (res == CUDA_SUCCESS)
-		cm_host_work_count_kernels();
+		cm_host_work_include_kernels();
 	return res;
 }

@@ -81,7 +81,7 @@ static CUresult alloc_with_flags(void **ptr, size_t bytes, unsigned int flags)
 		err = (int)note_forwarded(res, bytes);
 	}
 	if (!err && flags & CU_MEMHOSTALLOC_DEVICEMAP)
-		cm_host_work_count_kernels();
+		cm_host_work_include_kernels();
 	return (CUresult)err;
 }
 
@@ -144,7 +144,7 @@ static CUresult register_pages(void *ptr, size_t bytes, unsigned int flags)
 	ASK(res, cm_real.cuMemHostRegister_v2(ptr, bytes, flags));
 	(void)note_forwarded(res, bytes);
 	if (res == CUDA_SUCCESS && flags & CU_MEMHOSTREGISTER_DEVICEMAP)
-		cm_host_work_count_kernels();
+		cm_host_work_include_kernels();
 	if (res == CUDA_SUCCESS)
 		count_registered(ptr, bytes, cm_monotonic_ns() - start);
 	return res;

@@ -170,7 +170,7 @@ static void note_variable(const CUdeviceptr *addr)
 	    cm_real.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, *addr) ==
 		    CUDA_SUCCESS &&
 	    managed)
-		cm_host_work_count_kernels();
+		cm_host_work_include_kernels();
 }
 
 /* clang-format off */

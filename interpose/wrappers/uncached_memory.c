@@ -98,7 +98,7 @@ static uint64_t shape_size(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int le
 /* The host reads it, and kernels write to it. */
 static uint64_t note_managed(CUdeviceptr addr)
 {
-	cm_host_work_count_kernels();
+	cm_host_work_include_kernels();
 	return addr;
 }
 

@@ -29,7 +29,7 @@ static CUresult create_memory(CUmemGenericAllocationHandle *handle, size_t bytes
 		CM_RETRY_AFTER(cm_retry_trim_host(returns), res,
 			       cm_real.cuMemCreate(handle, bytes, prop, flags));
 		if (res == CUDA_SUCCESS)
-			cm_host_work_count_kernels();
+			cm_host_work_include_kernels();
 		return res;
 	}
 	request = cm_uncached_begin(prop->location.id, 0, CM_UNCACHED_VMM, bytes);
