@@ -241,7 +241,7 @@ static CUresult finish_begin(CUresult res, CUstream stream, bool per_thread, CUg
 	capture.ctx = capture_context(stream);
 	capture.changes = cm_graph_kernels_changes();
 	capture.id = capture_id(stream, per_thread);
-	capture.devices = capture.id ? cm_device_of_context(capture.ctx) : CM_ALL_DEVICES;
+	capture.devices = capture.id ? cm_device_of_context(capture.ctx) : CM_ALL_ORDINALS;
 	if (graph)
 		cm_graph_kernels_add(graph, capture.devices);
 	put_capture(&capture);
@@ -306,7 +306,7 @@ static void close_open_epoch(void)
                                                                                     \
 		if (!cm_hook_enter()) {                                             \
 			if (graph)                                                  \
-				cm_graph_kernels_add(graph, CM_ALL_DEVICES);        \
+				cm_graph_kernels_add(graph, CM_ALL_ORDINALS);       \
 			return cm_real.symbol pass;                                 \
 		}                                                                   \
 		cm_cancel_hold();                                                   \

@@ -36,7 +36,7 @@ static uint64_t get(struct place *table, uintptr_t handle)
 {
 	const struct place found = CM_WITH_LOCK(&lock, *place_of(table, handle));
 
-	return found.handle == handle ? found.devices : CM_ALL_DEVICES;
+	return found.handle == handle ? found.devices : CM_ALL_ORDINALS;
 }
 
 /* ---- where kernels run ---- */
@@ -47,7 +47,7 @@ static uint64_t device_of_current(void)
 
 	return cm_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && (unsigned int)device < 64
 		       ? UINT64_C(1) << device
-		       : CM_ALL_DEVICES;
+		       : CM_ALL_ORDINALS;
 }
 
 uint64_t cm_device_of_context(uint64_t ctx)
@@ -57,7 +57,7 @@ uint64_t cm_device_of_context(uint64_t ctx)
 	if (ctx && ctx == cm_context_current())
 		return device_of_current();
 	if (!ctx || cm_context_push(ctx))
-		return CM_ALL_DEVICES;
+		return CM_ALL_ORDINALS;
 	devices = device_of_current();
 	cm_context_pop();
 	return devices;
@@ -89,7 +89,7 @@ uint64_t cm_device_of_kernel(CUfunction function, CUcontext ctx)
 	if (!function && ctx)
 		return cm_device_of_context((uintptr_t)ctx);
 	if (function && cm_real.cuFuncGetModule(&module, function) != CUDA_SUCCESS)
-		return CM_ALL_DEVICES;
+		return CM_ALL_ORDINALS;
 	return device_of_current() | (function ? get(modules, (uintptr_t)module) : 0);
 }
 
@@ -127,7 +127,7 @@ void cm_graph_kernels_note_captured(CUgraph graph, uint64_t devices, uint64_t ch
 {
 	cm_lock_acquire(&lock);
 	if (changes != cm_graph_kernels_changes())
-		devices = CM_ALL_DEVICES;
+		devices = CM_ALL_ORDINALS;
 	*place_of(graphs, (uintptr_t)graph) = (struct place){(uintptr_t)graph, devices};
 	cm_lock_release(&lock);
 }

@@ -13,7 +13,7 @@
 
 #include "interpose/symbols/hooks.h"
 
-#define CM_ALL_DEVICES UINT64_MAX
+#define CM_ALL_ORDINALS UINT64_MAX
 
 /* ---- where kernels run; these ask the driver only for the thread's own state ---- */
 

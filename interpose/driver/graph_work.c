@@ -20,7 +20,7 @@ struct reached {
 	bool host;
 };
 
-static const struct reached everything = {.devices = CM_ALL_DEVICES, .host = true};
+static const struct reached everything = {.devices = CM_ALL_ORDINALS, .host = true};
 
 /* Executable graphs, by a hash of their handles, guarded by the lock. A graph replaces another one
  * with the same hash, which then counts as unknown. */
@@ -53,8 +53,8 @@ static uint64_t device_of(CUdeviceptr addr, bool host)
 
 	if (cm_real.cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, addr) !=
 	    CUDA_SUCCESS)
-		return host ? 0 : CM_ALL_DEVICES;
-	return (unsigned int)device < 64 ? UINT64_C(1) << device : CM_ALL_DEVICES;
+		return host ? 0 : CM_ALL_ORDINALS;
+	return (unsigned int)device < 64 ? UINT64_C(1) << device : CM_ALL_ORDINALS;
 }
 
 /* An end of a copy. An update cannot lead it to memory of another kind. */
