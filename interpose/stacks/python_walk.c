@@ -147,7 +147,7 @@ static bool is_frame_readable(uintptr_t at, struct range *range)
 		return true;
 	if (!cm_memory_was_readable(at, CM_PYTHON_FRAME_BYTES))
 		return false;
-	range->start = at >> CM_PAGE_SHIFT << CM_PAGE_SHIFT;
+	range->start = at >> CM_OS_PAGE_SHIFT << CM_OS_PAGE_SHIFT;
 	range->bytes = at - range->start + 1;
 	return true;
 }
@@ -231,7 +231,7 @@ CM_ALWAYS_INLINE bool hash_object(uintptr_t object, uint16_t data, bool known, u
 	}
 	last = first + size - 8;
 	/* The last bytes may reach into a page that was not checked. */
-	if (((last + sizeof(uint64_t) - 1) ^ first) >> CM_PAGE_SHIFT &&
+	if (((last + sizeof(uint64_t) - 1) ^ first) >> CM_OS_PAGE_SHIFT &&
 	    !cm_memory_was_readable(last, sizeof(uint64_t)))
 		return false;
 	*ret_hash = size + load_word(first) * FACTOR_1 + load_word(last) * FACTOR_2;

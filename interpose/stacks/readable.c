@@ -19,7 +19,7 @@ bool cm_word_is_readable(uint64_t addr)
 
 bool cm_page_ask(uint64_t page)
 {
-	if (!cm_word_is_readable(page << CM_PAGE_SHIFT))
+	if (!cm_word_is_readable(page << CM_OS_PAGE_SHIFT))
 		return false;
 	atomic_store_explicit(&cm_pages_readable[page % CM_PAGES], page, memory_order_relaxed);
 	return true;

@@ -14,8 +14,8 @@
 bool cm_word_is_readable(uint64_t addr);
 
 /* Pages that were readable, by their number, direct mapped; 0: none. */
-#define CM_PAGE_SHIFT 12
-#define CM_PAGES      1024u
+#define CM_OS_PAGE_SHIFT 12
+#define CM_PAGES         1024u
 extern _Atomic uint64_t cm_pages_readable[CM_PAGES] __attribute__((visibility("hidden")));
 /* Asks the kernel whether a page is readable, and remembers it if so. Changes errno. */
 bool cm_page_ask(uint64_t page);
@@ -32,7 +32,8 @@ static inline bool cm_page_was_readable(uint64_t page)
  * asked for. Only for memory that the caller knows to stay mapped. Changes errno. */
 static inline bool cm_memory_was_readable(uint64_t addr, size_t bytes)
 {
-	const uint64_t first = addr >> CM_PAGE_SHIFT, last = (addr + bytes - 1) >> CM_PAGE_SHIFT;
+	const uint64_t first = addr >> CM_OS_PAGE_SHIFT,
+		       last = (addr + bytes - 1) >> CM_OS_PAGE_SHIFT;
 
 	return first && last >= first && cm_page_was_readable(first) &&
 	       (last == first || cm_page_was_readable(last));
