@@ -203,18 +203,6 @@ CM_ALWAYS_INLINE void cm_bins_remove(struct cm_bins *bins, uint32_t index)
 		cm_bins_unmark(bins, bin);
 }
 
-/* The first block of at least `size` bytes among the first `steps` blocks of a bin; 0: none. */
-CM_ALWAYS_INLINE uint32_t cm_bins_look(const struct cm_bins *bins, uint32_t bin, uint64_t size,
-				       uint32_t steps)
-{
-	uint32_t index = bins->head[bin];
-
-	for (; index && steps; index = bins->block[index].link_next, steps--)
-		if (bins->block[index].size >= size)
-			return index;
-	return 0;
-}
-
 /* A block of the largest bin that holds any, or 0. */
 uint32_t cm_bins_largest(const struct cm_bins *bins);
 
