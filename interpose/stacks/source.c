@@ -124,11 +124,11 @@ static bool run_extended(struct unit *unit, struct machine *machine, uint64_t wa
 	const uint8_t opcode = length ? cm_object_read_u8(&unit->program) : 0;
 	bool found = false;
 
-	if (opcode == 1) {
+	if (opcode == 1) { /* DW_LNE_end_sequence */
 		found = end_row(machine, wanted);
 		if (!found)
 			begin_sequence(machine);
-	} else if (opcode == 2) {
+	} else if (opcode == 2) { /* DW_LNE_set_address */
 		machine->address = cm_object_read_number(&unit->program, 8);
 		machine->live = machine->address >= LEAST_ADDRESS;
 	}
@@ -143,22 +143,22 @@ static bool run_standard(struct unit *unit, struct machine *machine, unsigned op
 	unsigned i;
 
 	switch (opcode) {
-	case 1:
+	case 1: /* DW_LNS_copy */
 		return end_row(machine, wanted);
-	case 2:
+	case 2: /* DW_LNS_advance_pc */
 		machine->address += cm_object_read_uleb(&unit->program) * unit->least;
 		break;
-	case 3:
+	case 3: /* DW_LNS_advance_line */
 		machine->line += cm_object_read_sleb(&unit->program);
 		break;
-	case 4:
+	case 4: /* DW_LNS_set_file */
 		machine->file = cm_object_read_uleb(&unit->program);
 		break;
-	case 8:
+	case 8: /* DW_LNS_const_add_pc */
 		machine->address += (uint64_t)((255 - unit->opcodes) / unit->line_range) *
 				    unit->least;
 		break;
-	case 9:
+	case 9: /* DW_LNS_fixed_advance_pc */
 		machine->address += cm_object_read_number(&unit->program, 2);
 		break;
 	default:
