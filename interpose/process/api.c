@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "interpose/driver/current.h"
 #include "interpose/process/process.h"
 #include "interpose/stacks/annotation.h"
 #include "interpose/stacks/record.h"
@@ -325,13 +326,12 @@ static uint64_t find_context(struct cm_cache *cache, int ordinal)
 	const struct cm_region *region = cm_process_region();
 	uint32_t row = cm_cache_device_row(cache, ordinal), i;
 	const struct cm_heap_row *heap;
+	const uint64_t ctx = cm_context_current();
 	CUdevice device;
-	CUcontext ctx;
 
-	if (cm_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device == ordinal &&
-	    cm_real.cuCtxGetCurrent(&ctx) == CUDA_SUCCESS &&
-	    cm_cache_find_heap(cache, (uint64_t)(uintptr_t)ctx))
-		return (uint64_t)(uintptr_t)ctx;
+	if (ctx && cm_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device == ordinal &&
+	    cm_cache_find_heap(cache, ctx))
+		return ctx;
 	for (i = 0; i < region->header->table[CM_TABLE_HEAP].rows; i++) {
 		heap = cm_region_row(region, CM_TABLE_HEAP, i);
 		if ((heap->flags & CM_HEAP_USED) && heap->device == row)
