@@ -20,7 +20,6 @@
 #include "tools/run/verb_run.h"
 #include "tools/verbs/verbs.h"
 
-#define HELP_COLUMN  24
 #define OPTS(...)    ((const enum cm_opt[]){__VA_ARGS__, CM_OPT_COUNT})
 #define NO_OPTS      ((const enum cm_opt[]){CM_OPT_COUNT})
 #define WHERE_OPTS   CM_OPT_REGION, CM_OPT_DIR
@@ -126,7 +125,7 @@ static void print_help(void)
 	(void)putchar('\n');
 	for (verb = verbs; verb->name; verb++) {
 		(void)snprintf(left, sizeof(left), "%s %s", verb->name, verb->args);
-		cm_help_row(left, HELP_COLUMN, verb->summary);
+		cm_help_row(left, verb->summary);
 	}
 	(void)putchar('\n');
 	cm_paragraph(stdout, "",

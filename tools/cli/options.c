@@ -21,7 +21,6 @@
 #define SPEED_MIN           UINT64_C(100000000) /* in 1e-9 */
 #define SPEED_MAX           UINT64_C(10000000000000)
 #define LONG_BASE           256 /* getopt's value for the first long option: no character */
-#define HELP_COLUMN         24
 
 static const struct cm_opt_info infos[CM_OPT_COUNT] = {
 #define ARG_NONE     false, false
@@ -55,7 +54,7 @@ static void print_option(enum cm_opt opt)
 	(void)snprintf(left, sizeof(left), "%c%c%s--%s%s%s%s", info->short_name ? '-' : ' ',
 		       info->short_name ? info->short_name : ' ', info->short_name ? ", " : "  ",
 		       info->name, open, info->argument, info->argument_optional ? "]" : "");
-	cm_help_row(left, HELP_COLUMN, info->help);
+	cm_help_row(left, info->help);
 }
 
 static void print_help(const struct cm_verb *verb)

@@ -10,6 +10,7 @@
 
 #define WIDTH_DEFAULT 80
 #define WIDTH_LEAST   40
+#define HELP_COLUMNS  24 /* of what a row of help is about */
 
 bool cm_is_terminal(FILE *file, size_t *ret_width)
 {
@@ -171,13 +172,13 @@ void cm_paragraph(FILE *file, const char *next, const char *format, ...)
 	va_end(args);
 }
 
-void cm_help_row(const char *left, size_t columns, const char *help)
+void cm_help_row(const char *left, const char *help)
 {
 	char next[64];
 
-	(void)snprintf(next, sizeof(next), "%*s", (int)columns + 3, "");
-	if (cm_text_width(left) <= columns) {
-		cm_paragraph(stdout, next, "  %-*s %s", (int)columns, left, help);
+	(void)snprintf(next, sizeof(next), "%*s", HELP_COLUMNS + 3, "");
+	if (cm_text_width(left) <= HELP_COLUMNS) {
+		cm_paragraph(stdout, next, "  %-*s %s", HELP_COLUMNS, left, help);
 		return;
 	}
 	cm_paragraph(stdout, "    ", "  %s", left);

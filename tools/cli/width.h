@@ -40,7 +40,7 @@ void cm_paragraph(FILE *file, const char *next, const char *format, ...)
 void cm_line_of(FILE *file, long pid, int indent, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* A row of help: `left` in the given number of columns, and what it means beside or below it. */
-void cm_help_row(const char *left, size_t columns, const char *help);
+/* Prints a row of help to stdout: `left`, and what it means beside or below it. */
+void cm_help_row(const char *left, const char *help);
 
 #endif
