@@ -247,7 +247,7 @@ static void put_svg_text(FILE *file, const char *text)
 }
 
 void cm_picture_text(struct cm_picture *picture, double x, double y, double size,
-		     enum cm_align align, uint32_t color, const char *text)
+		     enum cm_anchor anchor, uint32_t color, const char *text)
 {
 	static const char *const anchors[] = {"start", "middle", "end"};
 
@@ -255,11 +255,11 @@ void cm_picture_text(struct cm_picture *picture, double x, double y, double size
 		(void)fprintf(picture->file,
 			      "<text x=\"%.2f\" y=\"%.2f\" font-size=\"%.1f\" fill=\"#%06x\" "
 			      "text-anchor=\"%s\">",
-			      x, y, size, (unsigned)color, anchors[align]);
+			      x, y, size, (unsigned)color, anchors[anchor]);
 		put_svg_text(picture->file, text);
 		(void)fputs("</text>\n", picture->file);
 		return;
 	}
-	put_glyphs(picture, x - text_width(size, count_characters(text)) * (double)align / 2, y,
+	put_glyphs(picture, x - text_width(size, count_characters(text)) * (double)anchor / 2, y,
 		   size, color, text);
 }

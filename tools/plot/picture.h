@@ -35,10 +35,11 @@ void cm_picture_box(struct cm_picture *picture, double x, double y, double w, do
 void cm_picture_line(struct cm_picture *picture, double x0, double y0, double x1, double y1,
 		     double width, uint32_t color);
 
-enum cm_align { CM_ALIGN_LEFT, CM_ALIGN_MIDDLE, CM_ALIGN_RIGHT };
+/* The part of a line of text that is at its x. */
+enum cm_anchor { CM_ANCHOR_LEFT, CM_ANCHOR_MIDDLE, CM_ANCHOR_RIGHT };
 
 /* A line of UTF-8; `y` is the baseline, `size` the height of a line. */
 void cm_picture_text(struct cm_picture *picture, double x, double y, double size,
-		     enum cm_align align, uint32_t color, const char *text);
+		     enum cm_anchor anchor, uint32_t color, const char *text);
 
 #endif

@@ -66,7 +66,7 @@ static void draw_axis(struct still *still)
 		v = k * step;
 		cm_picture_box(&still->picture, LEFT, y_of(still, v) - 0.5, still->w, 1, GRID);
 		cm_picture_text(&still->picture, LEFT - 8, y_of(still, v) + 4, SMALL_SIZE,
-				CM_ALIGN_RIGHT, FAINT, cm_size_format((int64_t)v).text);
+				CM_ANCHOR_RIGHT, FAINT, cm_size_format((int64_t)v).text);
 	}
 }
 
@@ -111,7 +111,7 @@ static void draw_times(struct still *still)
 				FAINT);
 		(void)snprintf(text, sizeof(text), "%g %s", v, units[u].name);
 		cm_picture_text(&still->picture, x, TOP + still->h + 20, SMALL_SIZE,
-				CM_ALIGN_MIDDLE, FAINT, text);
+				CM_ANCHOR_MIDDLE, FAINT, text);
 	}
 }
 
@@ -205,7 +205,7 @@ static void draw_ooms(struct still *still)
 			       cm_size_format((int64_t)history->event[i].size).text);
 		if (!shown++)
 			cm_picture_text(&still->picture, x, TOP - 6, SMALL_SIZE,
-					x > LEFT + still->w / 2 ? CM_ALIGN_RIGHT : CM_ALIGN_LEFT,
+					x > LEFT + still->w / 2 ? CM_ANCHOR_RIGHT : CM_ANCHOR_LEFT,
 					ALARM, text);
 	}
 }
@@ -244,7 +244,7 @@ static void draw_cut(struct still *still, double x, double y, const char *name)
 	(void)snprintf(text, sizeof(text), "%.*s%s",
 		       (int)fitting(name, fits ? NAME_MOST : NAME_MOST - 3), name,
 		       fits ? "" : "...");
-	cm_picture_text(&still->picture, x, y, SMALL_SIZE, CM_ALIGN_LEFT, INK, text);
+	cm_picture_text(&still->picture, x, y, SMALL_SIZE, CM_ANCHOR_LEFT, INK, text);
 }
 
 /* A name on at most two lines. Returns how many. */
@@ -258,7 +258,7 @@ static int draw_name(struct still *still, double x, double y, const char *name, 
 		return 1;
 	}
 	(void)snprintf(text, sizeof(text), "%.*s", (int)first, name);
-	cm_picture_text(&still->picture, x, y, SMALL_SIZE, CM_ALIGN_LEFT, INK, text);
+	cm_picture_text(&still->picture, x, y, SMALL_SIZE, CM_ANCHOR_LEFT, INK, text);
 	draw_cut(still, x, y + 14, name + first);
 	return 2;
 }
@@ -268,11 +268,11 @@ static void draw_legend_outside(struct still *still, double x, double y)
 	char text[64];
 
 	cm_picture_box(&still->picture, x, y - 10, 11, 11, OUTSIDE);
-	cm_picture_text(&still->picture, x + 18, y, SMALL_SIZE, CM_ALIGN_LEFT, INK,
+	cm_picture_text(&still->picture, x + 18, y, SMALL_SIZE, CM_ANCHOR_LEFT, INK,
 			"outside the cache");
 	(void)snprintf(text, sizeof(text), "up to %s",
 		       cm_size_format((int64_t)still->curve->most_outside).text);
-	cm_picture_text(&still->picture, x + 18, y + 14, SMALL_SIZE - 1, CM_ALIGN_LEFT, FAINT,
+	cm_picture_text(&still->picture, x + 18, y + 14, SMALL_SIZE - 1, CM_ANCHOR_LEFT, FAINT,
 			text);
 }
 
@@ -285,7 +285,7 @@ static void draw_legend(struct still *still)
 	char text[64];
 	size_t b;
 
-	cm_picture_text(&still->picture, x, y, SMALL_SIZE, CM_ALIGN_LEFT, FAINT,
+	cm_picture_text(&still->picture, x, y, SMALL_SIZE, CM_ANCHOR_LEFT, FAINT,
 			"allocated at the peak");
 	for (b = 0; b < curve->bands; b++) {
 		if (b + 1 == curve->bands && !curve->others)
@@ -295,7 +295,7 @@ static void draw_legend(struct still *still)
 			       cm_size_format((int64_t)curve->band[b].peak_bytes).text);
 		cm_picture_box(&still->picture, x, y - 10, 11, 11, color_of(curve, b));
 		y += 14 * (draw_name(still, x + 18, y, curve->band[b].name, second) - 1);
-		cm_picture_text(&still->picture, x + 18, y + 14, SMALL_SIZE - 1, CM_ALIGN_LEFT,
+		cm_picture_text(&still->picture, x + 18, y + 14, SMALL_SIZE - 1, CM_ANCHOR_LEFT,
 				FAINT, text);
 	}
 	if (curve->outside)
@@ -303,7 +303,7 @@ static void draw_legend(struct still *still)
 	if (still->reserved) {
 		y += 33;
 		cm_picture_line(&still->picture, x, y - 4, x + 11, y - 4, 1.5, INK);
-		cm_picture_text(&still->picture, x + 18, y, SMALL_SIZE, CM_ALIGN_LEFT, INK,
+		cm_picture_text(&still->picture, x + 18, y, SMALL_SIZE, CM_ANCHOR_LEFT, INK,
 				"reserved from the driver");
 	}
 }
@@ -316,12 +316,12 @@ static void draw_title(struct still *still)
 
 	(void)snprintf(text, sizeof(text), "%s, process %d, %s", still->source->comm,
 		       (int)still->source->pid, cm_device_title(device).text);
-	cm_picture_text(&still->picture, 16, 24, TEXT_SIZE, CM_ALIGN_LEFT, INK, text);
+	cm_picture_text(&still->picture, 16, 24, TEXT_SIZE, CM_ANCHOR_LEFT, INK, text);
 	(void)snprintf(text, sizeof(text), "peak %s allocated%s%s%s",
 		       cm_size_format((int64_t)peak->allocated).text, device->outside ? "" : ", ",
 		       device->outside ? "" : cm_size_format((int64_t)peak->reserved).text,
 		       device->outside ? "" : " reserved");
-	cm_picture_text(&still->picture, WIDTH - 16, 24, SMALL_SIZE, CM_ALIGN_RIGHT, FAINT, text);
+	cm_picture_text(&still->picture, WIDTH - 16, 24, SMALL_SIZE, CM_ANCHOR_RIGHT, FAINT, text);
 }
 
 static int draw(struct still *still)
