@@ -19,7 +19,7 @@ enum cm_check {
 	CM_CHECK_COUNT
 };
 
-enum cm_scope { CM_SCOPE_HOST, CM_SCOPE_PROGRAM, CM_SCOPE_PROCESS };
+enum cm_check_scope { CM_CHECK_SCOPE_HOST, CM_CHECK_SCOPE_PROGRAM, CM_CHECK_SCOPE_PROCESS };
 
 /* What the checks look at. */
 struct cm_patient {

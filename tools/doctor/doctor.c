@@ -20,7 +20,7 @@
 
 static const struct cm_check_info infos[CM_CHECK_COUNT] = {
 #define CM_CHECK(ID, name, SCOPE, help) \
-	[CM_CHECK_##ID] = {name, help, CM_SCOPE_##SCOPE, cm_check_##ID},
+	[CM_CHECK_##ID] = {name, help, CM_CHECK_SCOPE_##SCOPE, cm_check_##ID},
 #include "tools/doctor/checks.def"
 };
 
@@ -41,14 +41,14 @@ const char *cm_verdict_name(enum cm_verdict verdict)
 	return verdict_names[verdict];
 }
 
-static bool is_asked(const struct cm_patient *patient, enum cm_scope scope)
+static bool is_asked(const struct cm_patient *patient, enum cm_check_scope scope)
 {
 	switch (scope) {
-	case CM_SCOPE_HOST:
+	case CM_CHECK_SCOPE_HOST:
 		return true;
-	case CM_SCOPE_PROGRAM:
+	case CM_CHECK_SCOPE_PROGRAM:
 		return patient->command != NULL;
-	case CM_SCOPE_PROCESS:
+	case CM_CHECK_SCOPE_PROCESS:
 		return patient->pid != 0;
 	}
 	return false;

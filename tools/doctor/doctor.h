@@ -18,7 +18,7 @@ struct cm_doctor_result {
 struct cm_check_info {
 	const char *name;
 	const char *help;
-	enum cm_scope scope;
+	enum cm_check_scope scope;
 	cm_check_fn look;
 };
 

@@ -112,9 +112,9 @@ static void print_table(const struct cm_options *options, const struct cm_doctor
 static void print_json(const struct cm_options *options, const struct cm_doctor_result *results)
 {
 	static const char *const scopes[] = {
-		[CM_SCOPE_HOST] = "host",
-		[CM_SCOPE_PROGRAM] = "program",
-		[CM_SCOPE_PROCESS] = "process",
+		[CM_CHECK_SCOPE_HOST] = "host",
+		[CM_CHECK_SCOPE_PROGRAM] = "program",
+		[CM_CHECK_SCOPE_PROCESS] = "process",
 	};
 	struct cm_json json;
 	enum cm_check c;
