@@ -187,13 +187,6 @@ static void put_devices(struct writer *writer)
 	}
 }
 
-static const char *state_name(uint32_t state)
-{
-	if (state == CM_BLOCK_LIVE)
-		return "active_allocated";
-	return state == CM_BLOCK_PENDING ? "active_pending_free" : "inactive";
-}
-
 static void put_block(struct writer *writer, const struct cm_snap_device *device, size_t segment,
 		      const struct cm_block *block)
 {
@@ -204,7 +197,7 @@ static void put_block(struct writer *writer, const struct cm_snap_device *device
 	put_number(&row, block->addr);
 	put_number(&row, block->size);
 	put_number_if(&row, block->state != CM_BLOCK_FREE, block->requested);
-	put_text(&row, state_name(block->state));
+	put_text(&row, cm_block_state_name(block->state));
 	put_stack(&row, cm_block_stack(block));
 	end_row(&row);
 }

@@ -48,13 +48,6 @@ static void put_frames(struct cm_json *json, const struct cm_snapshot *snapshot,
 	cm_json_end(json);
 }
 
-static const char *state_name(uint32_t state)
-{
-	if (state == CM_BLOCK_LIVE)
-		return "active_allocated";
-	return state == CM_BLOCK_PENDING ? "active_pending_free" : "inactive";
-}
-
 static void put_block(struct cm_json *json, const struct cm_snapshot *snapshot,
 		      const struct cm_block *block)
 {
@@ -65,7 +58,7 @@ static void put_block(struct cm_json *json, const struct cm_snapshot *snapshot,
 	cm_json_unsigned(json, "size", block->size);
 	/* A free block has no request, but the viewer needs the key. */
 	cm_json_unsigned(json, "requested_size", active ? block->requested : 0);
-	cm_json_text(json, "state", state_name(block->state));
+	cm_json_text(json, "state", cm_block_state_name(block->state));
 	put_frames(json, snapshot, cm_block_stack(block));
 	cm_json_end(json);
 }

@@ -36,6 +36,13 @@ const char *cm_action_name(uint32_t action)
 	return action < CM_ACTION_COUNT ? action_names[action] : "unknown";
 }
 
+const char *cm_block_state_name(uint32_t state)
+{
+	if (state == CM_BLOCK_LIVE)
+		return "active_allocated";
+	return state == CM_BLOCK_PENDING ? "active_pending_free" : "inactive";
+}
+
 const char *cm_uncached_name(uint32_t kind)
 {
 	static const char *const names[CM_UNCACHED_COUNT] = {

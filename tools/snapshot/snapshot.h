@@ -152,6 +152,8 @@ bool cm_snap_device_is_used(const struct cm_snapshot *snapshot,
 
 /* PyTorch's names: "alloc", "free_requested" and so on. */
 const char *cm_action_name(uint32_t action);
+/* PyTorch's names: "active_allocated", "active_pending_free", "inactive". */
+const char *cm_block_state_name(uint32_t state);
 /* What a kind of memory outside the cache, an enum cm_uncached_kind, is called: "managed",
  * "pitched" and so on. */
 const char *cm_uncached_name(uint32_t kind);
