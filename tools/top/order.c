@@ -110,23 +110,21 @@ static int compare_values(const struct cm_value *a, const struct cm_value *b)
 	return (a->number > b->number) - (a->number < b->number);
 }
 
-/* qsort passes no context: single-threaded, as the header says. */
-static const struct cm_top *sorted;
-
 /* Crashed processes come last, as they hold nothing any more. Texts in ascending order, numbers in
  * descending order. Equal rows keep their order. */
-static int by_sort(const void *a, const void *b)
+static int by_sort(const void *a, const void *b, void *context)
 {
+	const struct cm_top *top = context;
 	const struct cm_top_row *x = *(struct cm_top_row *const *)a;
 	const struct cm_top_row *y = *(struct cm_top_row *const *)b;
 	const bool dead_x = x->life == CM_LIFE_CRASHED, dead_y = y->life == CM_LIFE_CRASHED;
-	int order = compare_values(&x->value[sorted->sort], &y->value[sorted->sort]);
+	int order = compare_values(&x->value[top->sort], &y->value[top->sort]);
 
 	if (dead_x != dead_y)
 		return dead_x ? 1 : -1;
-	if (cm_top_column_set.columns[sorted->sort].align == CM_ALIGN_RIGHT)
+	if (cm_top_column_set.columns[top->sort].align == CM_ALIGN_RIGHT)
 		order = -order;
-	if (sorted->reverse)
+	if (top->reverse)
 		order = -order;
 	if (order)
 		return order;
@@ -138,9 +136,8 @@ static int by_sort(const void *a, const void *b)
 
 static void sort_rows(struct cm_top *top, struct cm_top_row **rows, size_t count)
 {
-	sorted = top;
 	if (count)
-		qsort(rows, count, sizeof(struct cm_top_row *), by_sort);
+		qsort_r(rows, count, sizeof(struct cm_top_row *), by_sort, top);
 }
 
 /* Sums the rows into groups, and puts each group before its rows. */
