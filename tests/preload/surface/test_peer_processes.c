@@ -268,6 +268,30 @@ CM_ROLE(stopped)
 	end(&other, true);
 }
 
+static void be_ready_at_the_end(void)
+{
+	(void)be_ready();
+}
+
+/* That comes after the library's own handler. */
+static void be_idle_and_end(void)
+{
+	CM_MUST(!atexit(be_ready_at_the_end));
+	hold_idle(10 * MIB + 1, 4);
+}
+
+/* It holds 48 of 64 MiB until it is gone. */
+CM_ROLE(ending)
+{
+	struct other other = start(be_idle_and_end);
+
+	wait_until_ready(&other);
+	cm_open(0);
+	must_fail(30 * MIB);
+	end(&other, true);
+	(void)cm_get(30 * MIB);
+}
+
 /* For this process alone, before it starts CUDA. */
 static void configure(const char *more)
 {
@@ -414,6 +438,7 @@ ON_CARD(a_peer_gives_what_is_missing_and_no_more, "two", "", "64M")
 ON_CARD(seven_peers_give_together, "eight", "", "96M")
 ON_CARD(two_that_fail_and_ask_each_other_go_on, "each_other", "", "64M")
 ON_CARD(one_that_is_stopped_is_not_waited_for, "stopped", "", "64M")
+ON_CARD(one_that_ends_keeps_what_it_has, "ending", "", "64M")
 ON_CARD(one_that_will_not_give_keeps_what_it_has, "refused", "", "64M")
 ON_CARD(one_that_captures_keeps_what_it_has, "capturing", "", "64M")
 ON_CARD(one_whose_device_works_keeps_what_it_has, "working", "", "64M")
