@@ -44,12 +44,13 @@ void cm_context_note_error_of_stream(CUstream stream, CUresult res)
 		cm_context_note_error_of(ctx, res);
 }
 
-void cm_context_await_host_work(CUdevice device)
+bool cm_context_await_host_work(CUdevice device)
 {
 	uint64_t ctx = 0;
 	const CUresult res = cm_host_work_await(device, &ctx);
 
 	cm_context_note_error_of(ctx, res);
+	return res != CUDA_ERROR_NOT_READY;
 }
 
 /* The heap of the context, or NULL, for cm_thread. If it has a heap, the thread's id is known,

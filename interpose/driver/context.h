@@ -39,8 +39,8 @@ void cm_context_note_error_of(uint64_t ctx, CUresult res);
 /* The same of work for a stream: the error is that of the stream's context. */
 void cm_context_note_error_of_stream(CUstream stream, CUresult res);
 /* Waits for the work of a device whose effects the host can see (host_work.h), and takes note of an
- * error that the wait has found. */
-void cm_context_await_host_work(CUdevice device);
+ * error that the wait has found. False: a capture did not let it wait. */
+bool cm_context_await_host_work(CUdevice device);
 
 /* Whether the driver might refuse a free now: a capture is active, no known context is current,
  * or the context has a sticky error. Costs one cm_context_current. */

@@ -385,7 +385,7 @@ static CUresult await_row_locked(const struct context *context, struct row *row)
 		destroy(left);
 		cm_lock_acquire(&lock);
 	}
-	return cm_context_is_sticky(res) ? res : CUDA_SUCCESS;
+	return cm_context_is_sticky(res) || res == CUDA_ERROR_NOT_READY ? res : CUDA_SUCCESS;
 }
 
 CM_REQUIRES(lock)
@@ -412,7 +412,7 @@ CUresult cm_host_work_await(CUdevice device, uint64_t *ret_ctx)
 	size_t i;
 
 	if (cm_capture_is_active())
-		return res;
+		return CUDA_ERROR_NOT_READY;
 	cm_cancel_hold();
 	cm_lock_acquire(&lock);
 	for (i = 0; i < CM_FENCE_CONTEXTS && res == CUDA_SUCCESS; i++) {

@@ -12,8 +12,8 @@
  * streams with such work is kept; a stream that is found idle is removed until its next work.
  *
  * A free waits for an event behind the work, if more work was submitted to the stream since; else
- * for an event that it records itself. While a stream is being captured a free does not wait, since
- * the driver forbids the query (docs/transparency.md).
+ * for an event that it records itself. While a stream is being captured the driver forbids both, and
+ * the free has another way to wait (wrappers/memory.c).
  *
  * Thread-safe. Functions are called inside the hook (symbols/hooks.h).
  */
@@ -68,7 +68,8 @@ void cm_host_work_before_other(CUstream stream, bool per_thread);
 /*
  * Waits until such work of every context of the device is done, which a native free of memory of
  * that device would have waited for as well. Blocks. Returns a sticky error that the driver
- * answered with, of the context *ret_ctx, else CUDA_SUCCESS.
+ * answered with, of the context *ret_ctx; CUDA_ERROR_NOT_READY if a capture did not let it wait;
+ * else CUDA_SUCCESS.
  */
 CUresult cm_host_work_await(CUdevice device, uint64_t *ret_ctx);
 

@@ -115,7 +115,7 @@ static CUresult free_pinned(void *ptr)
 	if (!cache || !ptr)
 		return cm_real.cuMemFreeHost(ptr);
 	if (cm_host_work_exists())
-		cm_context_await_host_work(
+		(void)cm_context_await_host_work(
 			cm_registry_read((CUcontext)(uintptr_t)cm_context_current()).device);
 	res = cm_context_may_refuse_free(cache) ? probe_pinned_free(ptr) : CUDA_SUCCESS;
 	if (res != CUDA_SUCCESS)

@@ -12,6 +12,7 @@
 #include "allocator/check/after.h"
 #include "allocator/entry/slow_path.h"
 #include "allocator/state/limit.h"
+#include "interpose/core/cancel.h"
 #include "interpose/core/unusual.h"
 #include "interpose/driver/capture.h"
 #include "interpose/driver/context.h"
@@ -212,31 +213,60 @@ static CM_NOINLINE CUresult forward_free(struct cm_cache *cache, CUdeviceptr add
 }
 
 /* A native free returns when the device is done. The host may rely on that for memory that it reads
- * and writes (host_work.h). */
-static CM_NOINLINE void await_host_work(struct cm_cache *cache, CUdeviceptr addr)
+ * and writes (host_work.h). False: a capture did not let it wait. */
+static CM_NOINLINE bool await_host_work(struct cm_cache *cache, CUdeviceptr addr)
 {
 	struct cm_place_info info;
 
 	cm_cache_lookup(cache, addr, &info);
-	if (info.place == CM_PLACE_LIVE)
-		cm_context_await_host_work(cm_registry_read((CUcontext)(uintptr_t)info.ctx).device);
+	return info.place != CM_PLACE_LIVE ||
+	       cm_context_await_host_work(cm_registry_read((CUcontext)(uintptr_t)info.ctx).device);
+}
+
+/* Whether each free waits, by the allocator or the driver. */
+static bool always_waits(const struct cm_cache *cache)
+{
+	return cache->policy.sync == CM_SYNC_FREE || cache->policy.mode == CM_MODE_STATS;
+}
+
+/* While a capture is active the library may not wait by an event. The driver waits when it frees
+ * memory, as it would for the program's block, which it has just allowed to free. */
+static CM_NOINLINE void await_in_capture(struct cm_cache *cache, CUdeviceptr addr)
+{
+	struct cm_place_info info;
+	CUdeviceptr own;
+	CUcontext ctx;
+
+	cm_cache_lookup(cache, addr, &info);
+	ctx = (CUcontext)(uintptr_t)info.ctx;
+	if (info.place != CM_PLACE_LIVE || !cm_registry_pin(ctx))
+		return;
+	cm_cancel_hold();
+	if (!cm_context_push(info.ctx)) {
+		if (cm_real.cuMemAlloc_v2(&own, 1) == CUDA_SUCCESS)
+			(void)cm_real.cuMemFree_v2(own);
+		cm_context_pop();
+	}
+	cm_cancel_allow();
+	cm_registry_unpin_all(&ctx, 1);
 }
 
 static CUresult free_device(CUdeviceptr addr)
 {
 	struct cm_cache *cache = cm_process_cache_if_made();
 	uint64_t forward = addr;
+	bool recorded, waited;
 	CUresult res;
-	bool recorded;
 	int err;
 
 	if (!cache || !addr)
 		return cm_real.cuMemFree_v2(addr);
-	if (cm_host_work_exists())
-		await_host_work(cache, addr);
+	waited = !cm_host_work_exists() || await_host_work(cache, addr);
 	res = cm_context_may_refuse_free(cache) ? probe_free(cache, addr) : CUDA_SUCCESS;
 	if (res != CUDA_SUCCESS)
 		return res;
+	if (!waited || (always_waits(cache) && cm_capture_is_active()))
+		await_in_capture(cache, addr);
 	recorded = cm_record_begin(CM_CONTEXT_ALL);
 	err = cm_cache_free(cache, addr, &forward);
 	cm_record_end(recorded);

@@ -276,6 +276,20 @@ CM_ROLE(captured_copy)
 	CM_MUST(!host[0]);
 }
 
+/* Another stream is captured meanwhile, in a mode that allows the free. */
+CM_ROLE(beside_a_capture)
+{
+	CUstream other;
+	CUgraph graph;
+
+	open_all();
+	other = cm_new_stream();
+	OK(cuStreamBeginCapture_v2(other, CU_STREAM_CAPTURE_MODE_RELAXED));
+	OK(cuMemcpyDtoHAsync_v2(host, source, BYTES, stream));
+	must_read(7);
+	OK(cuStreamEndCapture(other, &graph));
+}
+
 CM_ROLE(graph_on_device)
 {
 	CUgraphExec exec;
@@ -495,6 +509,7 @@ CM_PLAY_EVERYWHERE(mapped_memory_is_read_behind_a_kernel, "mapped", NULL)
 CM_PLAY_EVERYWHERE(mapped_memory_is_read_behind_a_fill, "fill_of_mapped", NULL)
 CM_PLAY(a_copy_between_devices_is_not_waited_for, "unified_on_devices", "", NULL)
 CM_PLAY(a_copy_is_read_behind_a_free_of_pinned_memory, "pinned_free", "", NULL)
+CM_PLAY_EVERYWHERE(a_copy_is_read_behind_a_free_beside_a_capture, "beside_a_capture", NULL)
 CM_PLAY(a_captured_copy_is_not_waited_for, "captured_copy", "", NULL)
 CM_PLAY(a_graph_on_a_device_is_not_waited_for, "graph_on_device", "", NULL)
 CM_PLAY(a_kernel_in_plain_pinned_memory_is_not_waited_for, "kernel_in_pinned", "", NULL)
