@@ -2,7 +2,6 @@
 #include "stats/open_files.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdint.h>

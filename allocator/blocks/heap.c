@@ -9,7 +9,6 @@
 #include "allocator/blocks/free.h"
 #include "allocator/blocks/take.h"
 #include "allocator/state/limit.h"
-#include "allocator/state/report.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/shards.h"
 #include "stats/counters.h"

@@ -5,7 +5,6 @@
 #include "allocator/state/pages.h"
 #include "allocator/state/report.h"
 #include "allocator/state/shards.h"
-#include "stats/counters.h"
 
 /* docs/decisions/reuse.md ("Poll by the batch") has the measurements of other values. */
 #define BATCH_SHARE 25                   /* a batch is 1/25 of what is reserved, */

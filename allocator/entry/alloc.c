@@ -13,7 +13,6 @@
 #include "allocator/oom/oom.h"
 #include "allocator/pinned/pinned.h"
 #include "allocator/state/state.h"
-#include "stats/counters.h"
 
 static int alloc_device(struct cm_cache *cache, struct cm_heap *heap, uint64_t bytes,
 			uint64_t *ret_addr)

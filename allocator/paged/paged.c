@@ -6,7 +6,6 @@
 
 #include "allocator/base/size_class.h"
 #include "allocator/blocks/fragmentation.h"
-#include "allocator/blocks/heap.h"
 #include "allocator/paged/paged_moves.h"
 #include "allocator/paged/paged_place.h"
 #include "allocator/paged/paged_ready.h"

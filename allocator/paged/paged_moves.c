@@ -7,7 +7,6 @@
 #include "allocator/paged/runs.h"
 #include "allocator/reuse/fence.h"
 #include "allocator/state/limit.h"
-#include "allocator/state/report.h"
 
 #define PAGE CM_PAGED_PAGE
 #define LOST CM_PAGED_LOST

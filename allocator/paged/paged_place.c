@@ -4,9 +4,7 @@
 #include <errno.h>
 
 #include "allocator/blocks/fragmentation.h"
-#include "allocator/blocks/heap.h"
 #include "allocator/paged/runs.h"
-#include "allocator/state/report.h"
 #include "allocator/state/state.h"
 
 #define PAGE CM_PAGED_PAGE

@@ -7,7 +7,6 @@
 #include <errno.h>
 
 #include "allocator/base/gate.h"
-#include "allocator/base/size_class.h"
 #include "allocator/cache.h"
 #include "allocator/reclaim/release.h"
 #include "allocator/reuse/batch_ring.h"

@@ -13,7 +13,6 @@
 #include "allocator/state/rows.h"
 #include "allocator/state/shards.h"
 #include "allocator/state/state.h"
-#include "stats/counters.h"
 #include "stats/summary.h"
 
 /* Wholly free segments of the large pool, the largest first. */

@@ -11,7 +11,6 @@
 #include "allocator/state/report.h"
 #include "allocator/state/rows.h"
 #include "allocator/state/shards.h"
-#include "stats/counters.h"
 
 #define BATCH 32 /* of 40 bytes, on the stack of the caller */
 

@@ -2,7 +2,6 @@
 #include "interpose/driver/host_work.h"
 
 #include "allocator/base/lock.h"
-#include "allocator/reuse/fence.h"
 #include "interpose/core/cancel.h"
 #include "interpose/driver/capture.h"
 #include "interpose/driver/context_registry.h"

@@ -7,7 +7,6 @@
 
 #include "interpose/core/reached.h"
 #include "interpose/symbols/next_symbol.h"
-#include "interpose/symbols/real.h"
 
 typedef void *dlopen_fn(const char *path, int flags);
 

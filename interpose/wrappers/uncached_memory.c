@@ -10,7 +10,6 @@
 #include "interpose/driver/host_work.h"
 #include "interpose/process/process.h"
 #include "interpose/wrappers/array_size.h"
-#include "interpose/wrappers/retry_after_trim.h"
 
 struct cm_uncached_request cm_uncached_begin(CUdevice device, uint64_t ctx,
 					     enum cm_uncached_kind kind, uint64_t bytes)

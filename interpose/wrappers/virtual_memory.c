@@ -5,7 +5,6 @@
  * belongs to no context. Thread-safe.
  */
 #include "allocator/cache.h"
-#include "interpose/driver/context.h"
 #include "interpose/driver/host_work.h"
 #include "interpose/process/process.h"
 #include "interpose/symbols/hooks.h"

@@ -7,7 +7,6 @@
 
 #include "stats/counters.h"
 #include "stats/tick.h"
-#include "stats/units.h"
 #include "tools/output/text.h"
 
 #define MIB   ((int64_t)1 << 20)

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "stats/text.h"
-#include "tools/cli/exits.h"
 #include "tools/export/export.h"
 
 #if CM_HAVE_SQLITE

@@ -7,7 +7,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "stats/units.h"
 #include "tools/cli/exits.h"
 #include "tools/output/emit_table.h"
 #include "tools/output/json.h"

@@ -6,7 +6,6 @@
 
 #include "tools/output/size.h"
 #include "tools/plot/curve.h"
-#include "tools/snapshot/figures.h"
 #include "tools/snapshot/lines.h"
 
 #define LINES 12

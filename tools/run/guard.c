@@ -21,14 +21,12 @@
 #include "tools/cli/exits.h"
 #include "tools/cli/width.h"
 #include "tools/output/size.h"
-#include "tools/output/text.h"
 #include "tools/processes/collect.h"
 #include "tools/processes/source.h"
 #include "tools/run/leaks.h"
 #include "tools/run/live_view.h"
 #include "tools/run/outcome.h"
 #include "tools/run/run_directory.h"
-#include "tools/snapshot/figures.h"
 
 #define PASS_MS       20
 #define HOLD_NS       UINT64_C(100000000) /* a program that is ending does not answer */

@@ -9,7 +9,6 @@
 #include "stats/units.h"
 #include "tools/cli/width.h"
 #include "tools/output/size.h"
-#include "tools/snapshot/figures.h"
 
 #define MIB          ((int64_t)1 << 20)
 #define WORTH_BYTES  (64 * MIB) /* less is not worth an option */

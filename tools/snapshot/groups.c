@@ -9,7 +9,6 @@
 #include "stats/text.h"
 #include "tools/output/reserve.h"
 #include "tools/output/size.h"
-#include "tools/snapshot/figures.h"
 
 #define NAME_BYTES 4096
 

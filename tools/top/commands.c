@@ -12,7 +12,6 @@
 
 #include "stats/start_time.h"
 #include "stats/tick.h"
-#include "tools/top/keys.h"
 
 #define SELF     "/proc/self/exe"
 #define ARGS_MAX 16

@@ -6,7 +6,6 @@
 #include <time.h>
 
 #include "stats/tick.h"
-#include "stats/units.h"
 #include "tools/top/keys.h"
 
 #define DETAIL_HEIGHT 60 /* lines of a screen that has room for cards and details */

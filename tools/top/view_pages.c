@@ -9,7 +9,6 @@
 #include "stats/units.h"
 #include "tools/cli/width.h"
 #include "tools/top/graph.h"
-#include "tools/top/keys.h"
 #include "tools/top/view.h"
 
 #define GRAPH_MAX 10 /* lines */

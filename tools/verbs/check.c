@@ -11,7 +11,6 @@
 #include "stats/counters.h"
 #include "stats/summary.h"
 #include "stats/tick.h"
-#include "stats/units.h"
 #include "tools/cli/exits.h"
 #include "tools/output/reserve.h"
 #include "tools/output/where.h"

@@ -4,9 +4,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "stats/command_client.h"
 #include "stats/counters.h"
 #include "stats/summary.h"
 #include "stats/units.h"

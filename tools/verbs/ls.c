@@ -13,7 +13,6 @@
 #include "stats/summary.h"
 #include "stats/text.h"
 #include "stats/tick.h"
-#include "stats/units.h"
 #include "tools/cli/exits.h"
 #include "tools/output/emit.h"
 #include "tools/output/text.h"

@@ -16,7 +16,6 @@
 #include "tools/plot/recorded.h"
 #include "tools/plot/still.h"
 #include "tools/processes/collect.h"
-#include "tools/snapshot/saved.h"
 #include "tools/verbs/verbs.h"
 #include "tools/watch/recording.h"
 #include "tools/watch/replay.h"

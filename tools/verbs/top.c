@@ -13,7 +13,6 @@
 #include "tools/top/batch.h"
 #include "tools/top/canvas.h"
 #include "tools/top/columns.h"
-#include "tools/top/keys.h"
 #include "tools/top/screen.h"
 #include "tools/top/view.h"
 #include "tools/verbs/verbs.h"

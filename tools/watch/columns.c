@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/watch/columns.h"
 
-#include <string.h>
-
 #include "stats/summary.h"
 #include "stats/text.h"
 #include "tools/processes/smi_index.h"

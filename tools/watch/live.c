@@ -9,7 +9,6 @@
 #include "stats/region.h"
 #include "stats/text.h"
 #include "stats/tick.h"
-#include "stats/units.h"
 #include "tools/cli/exits.h"
 #include "tools/output/reserve.h"
 #include "tools/output/text.h"

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stats/text.h"
 #include "stats/tick.h"
 #include "tools/cli/exits.h"
 #include "tools/output/moment.h"
