@@ -12,8 +12,8 @@
  * streams with such work is kept; a stream that is found idle is removed until its next work.
  *
  * A free waits for an event behind the work, if more work was submitted to the stream since; else
- * for an event that it records itself. While a stream is being captured the driver forbids both, and
- * the free has another way to wait (wrappers/memory.c).
+ * for an event that it records itself. While a stream is being captured the driver forbids both,
+ * and the free has another way to wait (wrappers/memory.c).
  *
  * Thread-safe. Functions are called inside the hook (symbols/hooks.h).
  */
