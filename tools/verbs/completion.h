@@ -24,7 +24,8 @@ enum cm_offer {
 	CM_OFFER_PIDS,
 	CM_OFFER_COLUMNS, /* of the verb, separated by commas */
 	CM_OFFER_OPTIONS, /* of the program, as key:value, separated by commas */
-	CM_OFFER_WORDS,   /* those of cm_offer_words() */
+	CM_OFFER_WORDS,   /* one of cm_offer_words() */
+	CM_OFFER_LIST,    /* some of these, separated by commas */
 };
 
 enum cm_offer cm_offer_of(const struct cm_opt_info *info);

@@ -19,14 +19,15 @@ static void put_words(const struct cm_verb *verb)
 	(void)printf("--help");
 }
 
-/* Begins a pattern of "case" for an option that takes the next word. False: it takes none. */
-static bool put_pattern(const struct cm_opt_info *info, const char *before)
+/* Begins a pattern of "case" for an option that takes the next word, behind `verb`. False: it takes
+ * none. */
+static bool put_pattern(const struct cm_opt_info *info, const char *indent, const char *verb)
 {
 	if (!info->has_argument || info->argument_optional)
 		return false;
-	(void)printf("%s--%s", before, info->name);
+	(void)printf("%s%s--%s", indent, verb, info->name);
 	if (info->short_name)
-		(void)printf(" | -%c", info->short_name);
+		(void)printf(" | %s-%c", verb, info->short_name);
 	(void)printf(") ");
 	return true;
 }
@@ -42,7 +43,7 @@ static void complete_bash_command(const struct cm_verb *verb)
 		     "\t\t\t--) ((COMP_CWORD == i + 1)) || return; words= ;;\n",
 		     verb->name);
 	for (i = 0; verb->opts[i] != CM_OPT_COUNT; i++)
-		if (put_pattern(cm_opt_info(verb->opts[i]), "\t\t\t"))
+		if (put_pattern(cm_opt_info(verb->opts[i]), "\t\t\t", ""))
 			(void)printf("((i++)) ;;\n");
 	(void)printf("\t\t\t-*) ;;\n\t\t\t*) return ;;\n\t\t\tesac\n\t\tdone\n\tfi\n");
 }
@@ -69,26 +70,32 @@ static void put_bash_value(const struct cm_opt_info *info)
 		cm_offer_words(info);
 		(void)printf("' -- \"$word\")); ");
 		break;
+	case CM_OFFER_LIST:
+		(void)printf("COMPREPLY=($(compgen -P \"$list\" -W '");
+		cm_offer_words(info);
+		(void)printf("' -- \"${word##*,}\")); ");
+		break;
 	case CM_OFFER_FILES:
 	case CM_OFFER_NOTHING:
 		break;
 	}
 }
 
-static void complete_bash_values(void)
+/* An option of the same name may have other values in another verb, or none. */
+static void complete_bash_values(const struct cm_verb *verb)
 {
-	int opt;
+	char before[32];
+	size_t i;
 
-	(void)printf("\tcase ${COMP_WORDS[COMP_CWORD-1]} in\n");
-	for (opt = 0; opt < CM_OPT_COUNT; opt++) {
-		const struct cm_opt_info *info = cm_opt_info((enum cm_opt)opt);
+	(void)snprintf(before, sizeof(before), "%s:", verb->name);
+	for (i = 0; verb->opts[i] != CM_OPT_COUNT; i++) {
+		const struct cm_opt_info *info = cm_opt_info(verb->opts[i]);
 
-		if (!put_pattern(info, "\t"))
+		if (!put_pattern(info, "\t", before))
 			continue;
 		put_bash_value(info);
 		(void)printf("return ;;\n");
 	}
-	(void)printf("\tesac\n");
 }
 
 static void complete_bash_arguments(const struct cm_verb *verbs, const struct cm_verb *verb)
@@ -128,8 +135,10 @@ void cm_complete_bash(const struct cm_verb *verbs)
 	for (verb = verbs; verb->name; verb++)
 		if (verb->command)
 			complete_bash_command(verb);
-	complete_bash_values();
-	(void)printf("\tcase $verb:$word in\n"
+	(void)printf("\tcase $verb:${COMP_WORDS[COMP_CWORD-1]} in\n");
+	for (verb = verbs; verb->name; verb++)
+		complete_bash_values(verb);
+	(void)printf("\tesac\n\tcase $verb:$word in\n"
 		     "\t*:-* | :*) COMPREPLY=($(compgen -W \"$words\" -- \"$word\")) ;;\n"
 		     "\trun:*) COMPREPLY=($(compgen -c -- \"$word\")) ;;\n");
 	for (verb = verbs; verb->name; verb++)

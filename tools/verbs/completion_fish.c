@@ -86,6 +86,11 @@ static void put_fish_argument(const struct cm_verb *verb, const struct cm_opt_in
 		cm_offer_words(info);
 		(void)putchar('\'');
 		break;
+	case CM_OFFER_LIST:
+		(void)printf(" -f -a '(__%s_list ", CM_PROGRAM);
+		cm_offer_words(info);
+		(void)printf(")'");
+		break;
 	case CM_OFFER_NOTHING:
 		if (info->has_argument)
 			(void)printf(" -f");

@@ -11,16 +11,17 @@
 
 #include "tools/export/export.h"
 
-/* Has the text words of a fixed set, such as "one|two" or "[one|two]", before its first blank? */
+/* Has the text words of a fixed set, such as "one|two", "[one|two]" or "one,two", before its first
+ * blank? What stands for something else is in capitals. */
 static bool is_choice(const char *text)
 {
-	const char *word = text + (*text == '[');
-
-	return islower((unsigned char)*word) && memchr(word, '|', strcspn(word, " ]"));
+	return islower((unsigned char)text[*text == '[']);
 }
 
 enum cm_offer cm_offer_of(const struct cm_opt_info *info)
 {
+	if (is_choice(info->argument))
+		return strchr(info->argument, ',') ? CM_OFFER_LIST : CM_OFFER_WORDS;
 	if (!strcmp(info->name, "output") || !strcmp(info->name, "sort"))
 		return CM_OFFER_COLUMNS;
 	if (!strcmp(info->name, "conf"))
@@ -29,8 +30,7 @@ enum cm_offer cm_offer_of(const struct cm_opt_info *info)
 		return CM_OFFER_PIDS;
 	if (!strcmp(info->argument, "FILE") || !strcmp(info->argument, "DIR"))
 		return CM_OFFER_FILES;
-	return !strcmp(info->argument, "FORMAT") || is_choice(info->argument) ? CM_OFFER_WORDS
-									      : CM_OFFER_NOTHING;
+	return strcmp(info->argument, "FORMAT") ? CM_OFFER_NOTHING : CM_OFFER_WORDS;
 }
 
 bool cm_offer_pids(const struct cm_verb *verb)
@@ -63,7 +63,7 @@ static bool put_choice(const char *text, const char *before)
 		return false;
 	(void)fputs(before, stdout);
 	for (i = 0; i < length; i++)
-		(void)putchar(word[i] == '|' ? ' ' : word[i]);
+		(void)putchar(strchr("|,", word[i]) ? ' ' : word[i]);
 	return true;
 }
 

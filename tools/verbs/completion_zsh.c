@@ -63,6 +63,10 @@ static void put_zsh_argument(const struct cm_verb *verb, const struct cm_opt_inf
 		cm_offer_words(info);
 		(void)putchar(')');
 		break;
+	case CM_OFFER_LIST:
+		(void)printf(":_values -s , word ");
+		cm_offer_words(info);
+		break;
 	case CM_OFFER_NOTHING:
 		(void)putchar(':');
 		break;
