@@ -100,7 +100,18 @@ def the_terminal_shows_it_too(kit_):
     assert '  a   38.00 MiB  train_step train.py:31 (load_weights)' in lines
 
 
+def its_letters_are_those_of_the_picture_and_of_the_peak(kit_):
+    lines = kit_.ok('report', '--graph', '--ascii', kit_.make(200, 4, 8)).decode().splitlines()
+    start = lines.index('  allocated over time, and at the peak')
+    picture = ''.join(line.partition('|')[2] for line in lines[start + 1:start + 13])
+    letters = [(line[2], line.split()[1] != '0') for line in lines[start + 15:]]
+    assert all(peak or letter in picture for letter, peak in letters), lines[start:]
+    # Some stack was there at another time only, and has its letter.
+    assert set(picture) - {' '} <= {letter for letter, _ in letters} and not all(peak for _, peak in letters), letters
+
+
 if __name__ == '__main__':
     sys.exit(kit.with_kit([
         a_still_picture_shows_who_held_what, a_still_picture_has_memory_outside_the_cache,
-        a_long_time_has_large_units, the_terminal_shows_it_too]))
+        a_long_time_has_large_units, the_terminal_shows_it_too,
+        its_letters_are_those_of_the_picture_and_of_the_peak]))

@@ -11,6 +11,11 @@
 #define LINES 12
 #define MOST  26 /* letters */
 
+/* Which bands are in the picture; the last one stands for none. */
+struct drawn {
+	bool band[MOST + 2];
+};
+
 /* The columns before the picture: two blanks, a size, a blank, the axis. */
 static int left_columns(void)
 {
@@ -37,14 +42,17 @@ static char letter_of(const struct cm_curve *curve, size_t band)
 }
 
 /* A line shows what is at its middle. */
-static void draw_line(const struct cm_curve *curve, size_t line, bool ascii, FILE *file)
+static void draw_line(const struct cm_curve *curve, size_t line, bool ascii, struct drawn *drawn,
+		      FILE *file)
 {
 	const double step = (double)curve->most / LINES;
 	char text[512];
-	size_t c, end = 0;
+	size_t c, b, end = 0;
 
 	for (c = 0; c < curve->columns && c < sizeof(text) - 1; c++) {
-		text[c] = letter_of(curve, band_at(curve, c, step * ((double)line + 0.5)));
+		b = band_at(curve, c, step * ((double)line + 0.5));
+		drawn->band[b] = true;
+		text[c] = letter_of(curve, b);
 		end = text[c] == ' ' ? end : c + 1;
 	}
 	text[end] = '\0';
@@ -75,13 +83,14 @@ static void draw_axis(const struct cm_curve *curve, bool ascii, FILE *file)
 	(void)fprintf(file, "\n%*s0%*s\n", left_columns(), "", (int)curve->columns - 1, end);
 }
 
-static void draw_legend(const struct cm_curve *curve, FILE *file)
+/* What was not there at the peak has a letter only where the picture has it. */
+static void draw_legend(const struct cm_curve *curve, const struct drawn *drawn, FILE *file)
 {
 	size_t b;
 	int used;
 
 	for (b = 0; b < curve->bands; b++) {
-		if (b + 1 == curve->bands && !curve->others)
+		if (!curve->band[b].peak_bytes && !drawn->band[b])
 			continue;
 		used = fprintf(file, "  %c %*s  ", letter_of(curve, b), cm_size_width() - 1,
 			       cm_size_format((int64_t)curve->band[b].peak_bytes).text);
@@ -104,13 +113,14 @@ int cm_terminal_draw(const struct cm_history *history, size_t width, size_t rows
 	if (err)
 		return err;
 	if (curve->most) {
+		struct drawn drawn = {0};
 		size_t line;
 
 		(void)fprintf(file, "\n  allocated over time, and at the peak\n");
 		for (line = LINES; line-- > 0;)
-			draw_line(curve, line, ascii, file);
+			draw_line(curve, line, ascii, &drawn, file);
 		draw_axis(curve, ascii, file);
-		draw_legend(curve, file);
+		draw_legend(curve, &drawn, file);
 	}
 	cm_curve_destroy(curve);
 	return 0;
