@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """A job in a real Slurm of one node, with our prolog and epilog: test_slurm.py TOOL LIBRARY PROGRAM SIM"""
 
+import json
 import os
 import pathlib
 import re
@@ -77,6 +78,19 @@ def a_job_is_summed_up_and_its_crash_is_kept(folder):
     assert 'crashed with 0.06 GiB allocated' in said, said
 
 
+def notes_count_as_people_do(folder):
+    devices = [{'gpu': gpu, 'ooms_total': gpu, 'allocated_bytes': 0, 'peak_allocated_bytes': 1 << 30,
+                'peak_reserved_bytes': 1 << 30, 'total_bytes': 4 << 30} for gpu in range(3)]
+    process = {'pid': 7, 'comm': 'solver', 'state': 'exited', 'devices': devices}
+    (folder / '5.node.json').write_text(json.dumps({'processes': [process]}), encoding='utf-8')
+    said = subprocess.run([SLURM / 'cudamem-jobsummary', '5', folder], capture_output=True, text=True,
+                          check=True).stdout
+    assert said.partition('Notes:\n')[2].splitlines() == [
+        '* node: solver (7) on GPU 1 ran out of memory once.',
+        '* node: solver (7) on GPU 2 ran out of memory 2 times.'], said
+
+
 if __name__ == '__main__':
     with tempfile.TemporaryDirectory(prefix='cudamem-slurm-') as root:
-        sys.exit(run_cases([a_job_is_summed_up_and_its_crash_is_kept], pathlib.Path(root)))
+        sys.exit(run_cases([a_job_is_summed_up_and_its_crash_is_kept, notes_count_as_people_do],
+                           pathlib.Path(root)))
