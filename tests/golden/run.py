@@ -143,6 +143,7 @@ CASES = [
     ('stat-live', 'stat --dir {live} -y -o GPU,ALLOC,RESERVED,ALLOC/S,FREE/S,HIT%,OOMS 0.1 2'),
     ('stat-until', 'stat --dir {live} --until "GPU == 1" -o GPU,RESERVED 0.1'),
     ('stat-until-never', 'stat --dir {live} --until "OOMS ++ 1" 0.1'),
+    ('stat-until-growth', 'stat --from {recording} -p 5000001 --until "OOMS > 0" -o PID,GPU,OOMS'),
     ('stat-where', 'stat --dir {live} --where "GPU == 1" -o GPU,RESERVED 0.1 1'),
     ('stat-record-text', 'stat --dir {good} --record {text} 0.1 1'),
     ('stat-record-again', 'stat --from {recording} --record {recording}'),

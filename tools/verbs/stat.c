@@ -164,8 +164,17 @@ struct printer {
 	struct cm_emit *emit;
 	struct cm_where *until; /* NULL: none */
 	struct samples last, next;
-	bool reached; /* --until held for a line */
+	bool until_growth; /* --until names a column of growth */
+	bool begun;        /* there was a sample */
+	bool reached;      /* --until held for a line */
 };
+
+/* Does the line end the listing? The growth in the first sample is of the time before it. */
+static bool is_last(const struct printer *printer, const struct cm_value *values)
+{
+	return printer->until && (printer->begun || !printer->until_growth) &&
+	       cm_where_holds(printer->until, values);
+}
 
 /* Prints a line a device of one process and keeps its samples for the next time. */
 static void print_process(struct printer *printer, const struct cm_watched *watched,
@@ -190,8 +199,7 @@ static void print_process(struct printer *printer, const struct cm_watched *watc
 		/* The means since the start are of a device's first line alone. */
 		if (before || !printer->options->skip_first) {
 			cm_emit_row(printer->emit, values);
-			printer->reached |= printer->until &&
-					    cm_where_holds(printer->until, values);
+			printer->reached |= is_last(printer, values);
 		} else {
 			cm_emit_left_out(printer->emit);
 		}
@@ -220,6 +228,7 @@ static size_t print_sample(struct printer *printer, const struct cm_watch_sample
 	}
 	free(printer->last.item);
 	printer->last = printer->next;
+	printer->begun = true;
 	return alive;
 }
 
@@ -358,13 +367,24 @@ static int parse_plan(const struct cm_options *options, struct plan *ret_plan)
 	return CM_EXIT_OK;
 }
 
+/* The columns of growth are the last ones of stat_columns.def. */
+static int parse_until(const char *text, struct printer *printer)
+{
+	int exit, column;
+
+	exit = cm_where_parse(&column_set, "until", text, &printer->until);
+	for (column = COLUMN_ALLOC_RATE; !exit && column < COLUMN_COUNT; column++)
+		printer->until_growth |= cm_where_wants(printer->until, (size_t)column);
+	return exit;
+}
+
 static int run_stat(struct stat *stat)
 {
 	const struct cm_options *options = stat->options;
 	int exit = CM_EXIT_OK;
 
 	if (options->until)
-		exit = cm_where_parse(&column_set, "until", options->until, &stat->printer.until);
+		exit = parse_until(options->until, &stat->printer);
 	if (!exit)
 		exit = cm_watch_open(options, false, &stat->source);
 	if (!exit && options->record)
