@@ -117,6 +117,16 @@ def memory_outside_the_cache_is_a_band_of_its_device(kit_):
         finish(browser)
 
 
+def a_long_time_has_days(kit_):
+    """Also the wrong one of a damaged snapshot."""
+    with Browser() as browser:
+        browser.open(page(kit_))
+        for days, wanted in ((4, '12:00:00'), (60, '10 d'), (6000, '1000 d')):
+            tick = browser.evaluate(f'(() => {{ const step = timeStep({days} * 86400000, 8);'
+                                    'return formatTimeTick(step, step); })()')
+            assert tick == wanted, (days, tick)
+
+
 def ticks_do_not_touch_and_tips_cover_nothing(kit_):
     for width in (1400, 900, 400):
         with Browser(width, 800) as browser:
@@ -180,4 +190,4 @@ if __name__ == '__main__':
     sys.exit(kit.with_kit([
         the_timeline_tells_who_holds_what, bands_add_up_to_what_was_allocated,
         the_timeline_zooms_bytes_and_time, memory_outside_the_cache_is_a_band_of_its_device,
-        ticks_do_not_touch_and_tips_cover_nothing]))
+        a_long_time_has_days, ticks_do_not_touch_and_tips_cover_nothing]))

@@ -59,12 +59,16 @@ function formatTimeTick(ms, step) {
   if (step < 1000)
     return ms >= 60000 ? formatClock(ms / 1000, digits(1000))
       : ms >= 10000 || step >= 100 ? (ms / 1000).toFixed(digits(1000)) + " s" : ms.toFixed(digits(1)) + " ms";
+  if (step >= DAY)
+    return Math.round(ms / DAY) + " d";
   return ms < 60000 && step < 60000 ? ms / 1000 + " s" : formatClock(ms / 1000, 0);
 }
 
 function formatAddress(address) {
   return "0x" + address.toString(16);
 }
+
+const DAY = 86400000; /* in ms */
 
 /* Steps of 1, 2, 4, 8 ... for bytes, of 1, 2, 5 for numbers, and those of a clock for times. */
 function byteStep(range, count) {
@@ -78,6 +82,7 @@ function decimalStep(range, count) {
 
 function timeStep(range, count) {
   const raw = range / count, steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200,
-    10800, 21600, 43200, 86400].map((s) => s * 1000);
-  return raw <= 1000 ? decimalStep(range, count) : steps.find((step) => step >= raw) || decimalStep(range, count);
+    10800, 21600, 43200].map((s) => s * 1000);
+  return raw <= 1000 ? decimalStep(range, count)
+    : steps.find((step) => step >= raw) || DAY * decimalStep(range / DAY, count);
 }
