@@ -51,25 +51,38 @@ void cm_rerun_role(int argc, char **argv)
 	cm_rerun_fail(__FILE__, __LINE__, argv[2]);
 }
 
-void cm_rerun_exec(const char *role)
+/* By its name: under valgrind the link itself leads to valgrind. */
+static void find_program(char path[PATH_MAX])
+{
+	const ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+
+	path[n > 0 ? n : 0] = '\0';
+}
+
+static _Noreturn void exec_role(const char *path, const char *role)
 {
 	char *arguments[] = {(char *)"rerun", (char *)ROLE, (char *)role, NULL};
-	char path[PATH_MAX];
-	ssize_t n;
 
-	/* By its name: under valgrind the link itself leads to valgrind. */
-	n = readlink("/proc/self/exe", path, sizeof(path) - 1);
-	if (n > 0) {
-		path[n] = '\0';
-		(void)execv(path, arguments);
-	}
+	(void)execv(path, arguments);
 	_exit(98);
+}
+
+void cm_rerun_exec(const char *role)
+{
+	char path[PATH_MAX];
+
+	find_program(path);
+	exec_role(path, role);
 }
 
 static _Noreturn void become(const struct cm_rerun *rerun, const int *ends)
 {
 	const char *const *entry;
+	char path[PATH_MAX];
 
+	/* First: in a mount namespace that `prepare` enters inside a changed root, the link names the
+	 * path from outside that root. */
+	find_program(path);
 	/* A role may wait for ever: it goes with the test, however that ends. */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	(void)dup2(ends[1], STDERR_FILENO);
@@ -79,7 +92,7 @@ static _Noreturn void become(const struct cm_rerun *rerun, const int *ends)
 		(void)putenv((char *)*entry);
 	if (rerun->prepare)
 		rerun->prepare();
-	cm_rerun_exec(rerun->role);
+	exec_role(path, rerun->role);
 }
 
 /* Until the last writer has closed its end; what does not fit is dropped. */
