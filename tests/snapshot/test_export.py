@@ -489,6 +489,10 @@ def the_queries_of_the_docs_run(kit_):
     for sql in fleet:
         base.execute(sql).fetchall()
     assert base.execute(fleet[0]).fetchone()[1] == 200
+    base.execute("UPDATE all_blocks SET size = 6 << 20 WHERE state = 'inactive' AND file % 2")
+    sizes = base.execute(fleet[3]).fetchall()
+    assert sum(mib == 4 for mib, _, _ in sizes) == 1, sizes
+    assert all(mib <= size >> 20 < max(1, 2 * mib) for mib, count, total in sizes for size in [total // count]), sizes
     base.close()
 
 
