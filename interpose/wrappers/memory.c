@@ -230,9 +230,11 @@ static bool always_waits(const struct cm_cache *cache)
 }
 
 /* While a capture is active the library may not wait by an event. The driver waits when it frees
- * memory, as it would for the program's block, which it has just allowed to free. */
+ * memory, as it would for the program's block, which it has just allowed to free. In relaxed capture
+ * mode: a capture that has begun since must not be lost by our calls. */
 static CM_NOINLINE void await_in_capture(struct cm_cache *cache, CUdeviceptr addr)
 {
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 	struct cm_place_info info;
 	CUdeviceptr own;
 	CUcontext ctx;
@@ -243,8 +245,10 @@ static CM_NOINLINE void await_in_capture(struct cm_cache *cache, CUdeviceptr add
 		return;
 	cm_cancel_hold();
 	if (!cm_context_push(info.ctx)) {
+		(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode);
 		if (cm_real.cuMemAlloc_v2(&own, 1) == CUDA_SUCCESS)
 			(void)cm_real.cuMemFree_v2(own);
+		(void)cm_real.cuThreadExchangeStreamCaptureMode(&mode);
 		cm_context_pop();
 	}
 	cm_cancel_allow();

@@ -6,6 +6,7 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <string.h>
 
 #include "tests/preload/surface/surface.h"
@@ -290,6 +291,57 @@ CM_ROLE(beside_a_capture)
 	OK(cuStreamEndCapture(other, &graph));
 }
 
+static sem_t begun, may_end;
+
+static void *capture_alone(void *ctx)
+{
+	CUstream other;
+	CUgraph graph;
+
+	OK(cuCtxSetCurrent(ctx));
+	other = cm_new_stream();
+	OK(cuStreamBeginCapture_v2(other, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	CM_MUST(!sem_post(&begun));
+	CM_MUST(!sem_wait(&may_end));
+	OK(cuStreamEndCapture(other, &graph));
+	return NULL;
+}
+
+/* Before the first call that follows the next allocation. */
+static void begin_once_allocated(void *thread)
+{
+	static uint64_t calls;
+	const uint64_t before = calls;
+	CUcontext ctx;
+
+	calls = cudasim_calls("cuMemAlloc_v2");
+	if (!before || calls == before) {
+		cudasim_interrupt(1, begin_once_allocated, thread);
+		return;
+	}
+	OK(cuCtxGetCurrent(&ctx));
+	CM_MUST(!pthread_create(thread, NULL, capture_alone, ctx));
+	CM_MUST(!sem_wait(&begun));
+}
+
+/* Before the free waits, another thread begins a capture that forbids it to others. */
+CM_ROLE(capture_meanwhile)
+{
+	CUstream other;
+	CUgraph graph;
+	pthread_t thread;
+
+	open_all();
+	CM_MUST(!sem_init(&begun, 0, 0) && !sem_init(&may_end, 0, 0));
+	other = cm_new_stream();
+	OK(cuStreamBeginCapture_v2(other, CU_STREAM_CAPTURE_MODE_RELAXED));
+	OK(cuMemcpyDtoHAsync_v2(host, source, BYTES, stream));
+	cudasim_interrupt(1, begin_once_allocated, &thread);
+	must_read(7);
+	CM_MUST(!sem_post(&may_end) && !pthread_join(thread, NULL));
+	OK(cuStreamEndCapture(other, &graph));
+}
+
 CM_ROLE(graph_on_device)
 {
 	CUgraphExec exec;
@@ -510,6 +562,7 @@ CM_PLAY_EVERYWHERE(mapped_memory_is_read_behind_a_fill, "fill_of_mapped", NULL)
 CM_PLAY(a_copy_between_devices_is_not_waited_for, "unified_on_devices", "", NULL)
 CM_PLAY(a_copy_is_read_behind_a_free_of_pinned_memory, "pinned_free", "", NULL)
 CM_PLAY_EVERYWHERE(a_copy_is_read_behind_a_free_beside_a_capture, "beside_a_capture", NULL)
+CM_PLAY(a_wait_beside_a_capture_ends_no_other, "capture_meanwhile", "", NULL)
 CM_PLAY(a_captured_copy_is_not_waited_for, "captured_copy", "", NULL)
 CM_PLAY(a_graph_on_a_device_is_not_waited_for, "graph_on_device", "", NULL)
 CM_PLAY(a_kernel_in_plain_pinned_memory_is_not_waited_for, "kernel_in_pinned", "", NULL)
