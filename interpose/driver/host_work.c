@@ -347,11 +347,12 @@ static CUresult ask_driver(struct wait *wait)
 static CUresult wait_for(struct wait *wait)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-	CUresult res = CUDA_ERROR_NOT_READY;
+	CUresult res;
 
 	if (!cm_capture_gate_enter())
-		return res;
-	if (!cm_context_push(wait->ctx)) {
+		return CUDA_ERROR_NOT_READY;
+	res = (CUresult)cm_context_push(wait->ctx);
+	if (res == CUDA_SUCCESS) {
 		res = ask_driver(wait);
 		cm_context_pop();
 	}

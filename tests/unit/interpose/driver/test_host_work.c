@@ -21,6 +21,7 @@ static uint64_t broken; /* the context with the error that the wait has found */
 
 static struct {
 	CUcontext current, of_stream;
+	CUcontext gone; /* without a hook */
 	CUresult query;
 	unsigned created, destroyed, recorded, waits, whole;
 	CUcontext recorded_in;
@@ -35,6 +36,8 @@ static CUresult get_current(CUcontext *ctx)
 
 static CUresult push(CUcontext ctx)
 {
+	if (ctx == driver.gone)
+		return CUDA_ERROR_INVALID_CONTEXT;
 	driver.current = ctx;
 	return CUDA_SUCCESS;
 }
@@ -220,6 +223,18 @@ CM_TEST_WITH(a_question_that_fails_is_no_answer, begin, NULL)
 	cm_host_work_note(stream, false);
 	assert_int_equal(cm_host_work_await(0, &broken), CUDA_SUCCESS);
 	assert_int_equal(driver.whole, 1);
+}
+
+/* It has no capture either, which would have a free wait in another way. */
+CM_TEST_WITH(a_context_that_has_gone_holds_up_no_other, begin, NULL)
+{
+	assert_true(cm_registry_add(HANDLE(0x300), 0, CM_CONTEXT_CREATED));
+	cm_host_work_note(stream, false);
+	driver.of_stream = HANDLE(0x300);
+	cm_host_work_note(HANDLE(0x2000), false);
+	driver.gone = first;
+	assert_int_equal(cm_host_work_await(0, &broken), CUDA_SUCCESS);
+	assert_int_equal(driver.waits, 1);
 }
 
 CM_TEST_WITH(an_error_that_stays_is_returned, begin, NULL)
