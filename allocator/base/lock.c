@@ -163,8 +163,8 @@ static bool try_word(struct cm_lock *lock)
 						       memory_order_acquire, memory_order_relaxed);
 }
 
-/* With the barrier no look at the word begins early. The processor predicts where the loop ends, and
- * would read the word, and so take its line from the holder, while it still pauses. */
+/* With the barrier no look at the word begins early. The processor predicts where the loop ends,
+ * and would read the word, and so take its line from the holder, while it still pauses. */
 static void relax_for(int rest)
 {
 	for (; rest; rest--)

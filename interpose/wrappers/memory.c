@@ -230,8 +230,8 @@ static bool always_waits(const struct cm_cache *cache)
 }
 
 /* While a capture is active the library may not wait by an event. The driver waits when it frees
- * memory, as it would for the program's block, which it has just allowed to free. In relaxed capture
- * mode: a capture that has begun since must not be lost by our calls. */
+ * memory, as it would for the program's block, which it has just allowed to free. In relaxed
+ * capture mode: a capture that has begun since must not be lost by our calls. */
 static CM_NOINLINE void await_in_capture(struct cm_cache *cache, CUdeviceptr addr)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;

@@ -80,8 +80,8 @@ static _Noreturn void become(const struct cm_rerun *rerun, const int *ends)
 	const char *const *entry;
 	char path[PATH_MAX];
 
-	/* First: in a mount namespace that `prepare` enters inside a changed root, the link names the
-	 * path from outside that root. */
+	/* First: in a mount namespace that `prepare` enters inside a changed root, the link names
+	 * the path from outside that root. */
 	find_program(path);
 	/* A role may wait for ever: it goes with the test, however that ends. */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
