@@ -211,6 +211,22 @@ CM_ROLE(pinned_free)
 	CM_MUST(host[BYTES / 4 - 1] == 7);
 }
 
+CM_ROLE(pinned_free_beside_a_capture)
+{
+	CUstream other;
+	CUgraph graph;
+	void *block;
+
+	open_all();
+	OK(cuMemAllocHost_v2(&block, MIB));
+	other = cm_new_stream();
+	OK(cuStreamBeginCapture_v2(other, CU_STREAM_CAPTURE_MODE_RELAXED));
+	OK(cuMemcpyDtoHAsync_v2(host, source, BYTES, stream));
+	OK(cuMemFreeHost(block));
+	CM_MUST(!host[BYTES / 4 - 1]);
+	OK(cuStreamEndCapture(other, &graph));
+}
+
 CM_ROLE(destroyed_stream)
 {
 	open_all();
@@ -562,6 +578,8 @@ CM_PLAY_EVERYWHERE(mapped_memory_is_read_behind_a_fill, "fill_of_mapped", NULL)
 CM_PLAY(a_copy_between_devices_is_not_waited_for, "unified_on_devices", "", NULL)
 CM_PLAY(a_copy_is_read_behind_a_free_of_pinned_memory, "pinned_free", "", NULL)
 CM_PLAY_EVERYWHERE(a_copy_is_read_behind_a_free_beside_a_capture, "beside_a_capture", NULL)
+CM_PLAY(a_free_of_pinned_memory_beside_a_capture_does_not_wait, "pinned_free_beside_a_capture", "",
+	NULL)
 CM_PLAY(a_wait_beside_a_capture_ends_no_other, "capture_meanwhile", "", NULL)
 CM_PLAY(a_captured_copy_is_not_waited_for, "captured_copy", "", NULL)
 CM_PLAY(a_graph_on_a_device_is_not_waited_for, "graph_on_device", "", NULL)
