@@ -2,11 +2,15 @@
 /*
  * What a capture does to each call that the library makes on its own behalf, and each call does to
  * the capture: by the mode of the capture, with the calling thread's mode as it is and relaxed.
+ * And whether a free waits for the device beside a capture, since the library may not then.
  */
 #include <stdio.h>
 
 #include "tests/gpu/kit/device.h"
 #include "tests/gpu/kit/library.h"
+
+/* Much longer than the calls take. */
+#define BUSY_NS (30 * UINT64_C(1000000))
 
 static CUcontext context;
 static CUstream stream, other;
@@ -162,6 +166,32 @@ static void measure(const struct call *call, const struct mode *mode, bool relax
 	(void)cuCtxSynchronize();
 }
 
+/* What the library does in a free that has to wait: a byte is allocated and freed, while a kernel
+ * runs that has nothing to do with it. */
+static void measure_wait(const struct mode *mode)
+{
+	CUstreamCaptureMode exchanged = CU_STREAM_CAPTURE_MODE_RELAXED;
+	CUgraph graph = NULL;
+	CUresult result, left;
+	const char *text;
+
+	CHECK(cuStreamBeginCapture(stream, mode->mode));
+	CHECK(cuThreadExchangeStreamCaptureMode(&exchanged));
+	device_spin(BUSY_NS, other);
+	result = cuMemAlloc(&spare, 1);
+	if (result == CUDA_SUCCESS)
+		result = cuMemFree(spare);
+	left = cuStreamQuery(other);
+	CHECK(cuThreadExchangeStreamCaptureMode(&exchanged));
+	(void)cuStreamEndCapture(stream, &graph);
+	CHECK(cuCtxSynchronize());
+	text = left == CUDA_ERROR_NOT_READY ? "does not wait" : "waits for the device";
+	tell_text("a free of a byte", result == CUDA_SUCCESS ? text : device_error(result),
+		  "%s, thread relaxed, busy", mode->name);
+	if (graph)
+		CHECK(cuGraphDestroy(graph));
+}
+
 int main(void)
 {
 	size_t i, j;
@@ -171,11 +201,13 @@ int main(void)
 	stream = device_stream();
 	other = device_stream();
 	CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-	for (i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+	for (i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
 		for (j = 0; j < sizeof(calls) / sizeof(calls[0]); j++) {
 			measure(&calls[j], &modes[i], false);
 			measure(&calls[j], &modes[i], true);
 		}
+		measure_wait(&modes[i]);
+	}
 	library_leave_figures();
 	return 0;
 }
