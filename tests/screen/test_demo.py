@@ -5,6 +5,7 @@
 import base64
 import gzip
 import json
+import os
 import pathlib
 import re
 import signal
@@ -125,7 +126,7 @@ def a_process_can_be_ended(kit):
     kit.start()
     for process in kit.processes():
         if process['state'] == 'running':
-            subprocess.run(['kill', str(process['pid'])], check=True)
+            os.kill(process['pid'], signal.SIGTERM)
     assert kit.demo.wait(PATIENCE) == 0  # nothing is left to wait for
     kit.demo.stdout.close()
 

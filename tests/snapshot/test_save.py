@@ -301,6 +301,7 @@ def a_snapshot_tells_whose_the_process_was(kit_):
     path, nobody = kit_.make(), 0x7ffffffd
     region = bytearray(path.read_bytes())
     put(region, 44, '<I', nobody)  # cm_header.uid
+    path.chmod(0o600)
     path.write_bytes(region)
     saved = kit_.folder / 'theirs.cudamem'
     kit_.ok('snapshot', '--region', path, '-O', saved)
