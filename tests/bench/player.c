@@ -197,6 +197,17 @@ static int sum_up(const struct player *player, unsigned threads, struct played *
 	return 0;
 }
 
+/* What an allocator prepares at its first request it does before there are threads, as in a program
+ * that starts CUDA and then its threads. Else the preparation lasts as long as the measurement: its
+ * helper thread has to wait for a processor. */
+static void start_allocator(const struct allocator *allocator)
+{
+	void *first = allocator->alloc(1, 0);
+
+	if (first)
+		allocator->free(first);
+}
+
 /* The first one is this thread: with one thread the process has no other, which some allocators
  * make use of. */
 static int run_players(struct player *player, unsigned threads, struct played *ret_played)
@@ -204,6 +215,7 @@ static int run_players(struct player *player, unsigned threads, struct played *r
 	struct played *before = &player[0].before, *after = &player[0].after;
 	unsigned i;
 
+	start_allocator(player[0].play->allocator);
 	(void)pthread_barrier_init(&line, NULL, threads);
 	atomic_store(&playing, threads);
 	for (i = 1; i < threads; i++) {
