@@ -215,7 +215,8 @@ static int run_players(struct player *player, unsigned threads, struct played *r
 	struct played *before = &player[0].before, *after = &player[0].after;
 	unsigned i;
 
-	start_allocator(player[0].play->allocator);
+	if (threads > 1)
+		start_allocator(player[0].play->allocator);
 	(void)pthread_barrier_init(&line, NULL, threads);
 	atomic_store(&playing, threads);
 	for (i = 1; i < threads; i++) {
