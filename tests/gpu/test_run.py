@@ -85,7 +85,7 @@ def figures_of_a_part(build, folder):
     text = report.read_text(encoding='utf-8')
     for row in (r'## Probes$', r'### events$', r'\| cuCtxRecordEvent +\| 64 streams, busy +\| +[0-9]',
                 r'\| cuMemAlloc +\| global +\| CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; the capture: ',
-                r'\| a free of a byte +\| relaxed, thread relaxed, busy +\| waits for the device',
+                r'\| a free of a byte +\| relaxed, thread relaxed, busy +\| +waits for the device',
                 r'\| the two ways agree +\| of [0-9]+ +\| +[0-9]+ \| +[0-9]+ \| +functions'):
         check(f'the report has {row}', re.search(f'^{row}', text, re.MULTILINE))
     check('the short table has figures',
