@@ -40,7 +40,7 @@
 #define WAIT_NS 100000000L /* for another thread's start; then the call is passed on */
 
 #define ERROR_BYTES 80
-#define DAY_NS      (24 * 3600 * CM_NS_PER_S)
+#define DAY_NS      (UINT64_C(24) * 3600 * CM_NS_PER_S)
 
 enum phase { PHASE_NEW, PHASE_STARTING, PHASE_MADE, PHASE_OFF };
 

@@ -12,11 +12,11 @@
 CUresult CUDAAPI cuLaunchHostFunc_v2(CUstream stream, CUhostFn fn, void *data, unsigned int mode);
 CUresult CUDAAPI cuLaunchHostFunc_v2_ptsz(CUstream stream, CUhostFn fn, void *data,
 					  unsigned int mode);
-CUresult CUDAAPI cuMulticastBindMem_v2(CUmemGenericAllocationHandle object, CUdevice device,
-				       size_t at, CUmemGenericAllocationHandle memory,
-				       size_t offset, size_t bytes, unsigned long long flags);
-CUresult CUDAAPI cuMulticastBindAddr_v2(CUmemGenericAllocationHandle object, CUdevice device,
-					size_t at, CUdeviceptr addr, size_t bytes,
+CUresult CUDAAPI cuMulticastBindMem_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev,
+				       size_t mcOffset, CUmemGenericAllocationHandle memHandle,
+				       size_t memOffset, size_t size, unsigned long long flags);
+CUresult CUDAAPI cuMulticastBindAddr_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev,
+					size_t mcOffset, CUdeviceptr memptr, size_t size,
 					unsigned long long flags);
 #endif
 
