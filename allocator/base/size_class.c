@@ -60,5 +60,5 @@ uint64_t cm_size_segment(const struct cm_policy *policy, uint64_t size)
 		return exact ? size : CM_SMALL_SEGMENT;
 	if (size < CM_MEDIUM_MAX && !exact)
 		return policy->large_segment_size;
-	return round_up(size, CM_SEGMENT_GRAIN);
+	return cm_size_of_driver(size);
 }

@@ -33,6 +33,12 @@ static inline enum cm_pool cm_size_pool(uint64_t size)
 	return size <= CM_SMALL_MAX ? CM_POOL_SMALL : CM_POOL_LARGE;
 }
 
+/* What the driver takes for an allocation of so many bytes: it rounds up to CM_SEGMENT_GRAIN. */
+static inline uint64_t cm_size_of_driver(uint64_t bytes)
+{
+	return (bytes + CM_SEGMENT_GRAIN - 1) / CM_SEGMENT_GRAIN * CM_SEGMENT_GRAIN;
+}
+
 /* The size of the segment that a miss of a rounded size requests from the driver. */
 uint64_t cm_size_segment(const struct cm_policy *policy, uint64_t size);
 

@@ -321,7 +321,7 @@ static bool pins_too_much(const struct cm_heap *heap, uint64_t size, uint64_t mo
 static bool spares_segment(const struct cm_heap *heap, const struct cm_block *block, uint64_t size)
 {
 	if (!heap->card_fills_up || cm_block_is_split(block) ||
-	    block->size <= (size + CM_SEGMENT_GRAIN - 1) / CM_SEGMENT_GRAIN * CM_SEGMENT_GRAIN)
+	    block->size <= cm_size_of_driver(size))
 		return false;
 	return (blocks_grow(heap) && block->size >= card_bytes(heap) / WHOLE_SHARE) ||
 	       pins_too_much(heap, size, block->size - size);
@@ -423,7 +423,7 @@ static uint64_t made_to_measure(uint64_t size, uint64_t most)
 	uint64_t n, bytes, best = 0, best_n = 1;
 
 	for (n = 1; n * size <= most; n++) {
-		bytes = (n * size + CM_SEGMENT_GRAIN - 1) / CM_SEGMENT_GRAIN * CM_SEGMENT_GRAIN;
+		bytes = cm_size_of_driver(n * size);
 		if (best && n * best <= best_n * bytes)
 			continue;
 		best = bytes;

@@ -224,12 +224,11 @@ static int take_large(const struct cm_slow_request *request)
  * not count it. */
 static int alloc_least(const struct cm_slow_request *request)
 {
-	const uint64_t whole = (request->size + CM_SEGMENT_GRAIN - 1) / CM_SEGMENT_GRAIN *
-			       CM_SEGMENT_GRAIN;
 	int err = CM_DRIVER_OUT_OF_MEMORY;
 
 	if (request->size > CM_SMALL_MAX && request->size < CM_MEDIUM_MAX)
-		err = alloc_segment(request, whole, segment_flags(request));
+		err = alloc_segment(request, cm_size_of_driver(request->size),
+				    segment_flags(request));
 	return err == CM_DRIVER_OUT_OF_MEMORY
 		       ? alloc_segment(request, request->size, segment_flags(request))
 		       : err;

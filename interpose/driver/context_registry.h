@@ -58,8 +58,7 @@ bool cm_registry_pin(CUcontext ctx);
 void cm_registry_unpin_all(const CUcontext *list, size_t n);
 
 /* From now on no thread can pin the context; waits until no thread does. The caller holds no lock
- * that such a thread may want. Ends with cm_registry_remove or
- * cm_registry_abort_teardown. */
+ * that such a thread may want. Ends with cm_registry_remove or cm_registry_abort_teardown. */
 void cm_registry_begin_teardown(CUcontext ctx);
 void cm_registry_abort_teardown(CUcontext ctx);
 
